@@ -50,7 +50,7 @@ class Flows:
         self.world = world
         self.watch = watch
         self.missing = missing
-        self.crowded: Callable[[str], bool] = lambda broker: False  # its memory is too much: it is waited for
+        self.crowded: Callable[[str], bool] = lambda broker: False  # its memory is too much, by what it knows
         self.raised = 0
         self._ballot = events.ZERO
         self._number = 0

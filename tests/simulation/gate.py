@@ -147,10 +147,7 @@ _SHARED: list[tuple[ModuleType | type, str, Any]] = [
 ]
 _MEMORY: list[tuple[ModuleType | type, str, Any]] = [(memories, "SHARE", 1.0), (moves, "SHARE", 0.0)]
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
-    "what_replicas_have_is_not_counted": _MEMORY,
-    "memory_is_let_go_at_the_watermark": _MEMORY,
-    "who_has_too_much_is_spared": _MEMORY,
-    "memory_that_is_free_again_is_not_told": _MEMORY,
+    **dict.fromkeys(mutants_memory.ALL, _MEMORY),
     "a_drain_takes_off_what_is_gone": [
         (kinds, "KINDS", 1.0),
         (kinds, "LIMITS", ({},)),

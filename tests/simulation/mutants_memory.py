@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from mantamq.protocol.broker.memory import MemoryWatch
+from mantamq.protocol.resident import ResidentTeller
 from mantamq.protocol.sequencer.backlog import Backlog
 from msgspec.structs import replace
 
@@ -48,6 +49,16 @@ def memory_that_is_free_again_is_not_told(patch: Patch) -> None:
             say(self)
 
     patch.setattr(MemoryWatch, "_say", silent)
+
+
+def a_process_that_has_less_again_does_not_say_so(patch: Patch) -> None:
+    """Its broker goes by what it once had."""
+    news = ResidentTeller.news
+
+    def grown(self: Any, input: Any) -> Any:
+        return news(self, input) if input.resident_bytes > self.told_bytes else None
+
+    patch.setattr(ResidentTeller, "news", grown)
 
 
 ALL = planted(globals())

@@ -27,6 +27,7 @@ from mantamq.protocol.machine import (
     Drain,
     Flush,
     KeepAlive,
+    Measured,
     Members,
     Multicast,
     PauseClient,
@@ -68,6 +69,8 @@ Machines = dict[str, Callable[..., Any]]
 Pair = tuple[str, str]
 Rules = dict[type, Callable[[str, str, Any], None]]
 """Kind of frame -> what is called with (source, target, frame)."""
+Words = dict[type, Callable[[str, Any], None]]
+"""Kind of input that is no frame -> what is called with (machine, input)."""
 
 
 class World:
@@ -138,6 +141,7 @@ class World:
         self.arrivals: list[Callable[[str, str, Frame], None]] = []
         self._on_sent: dict[type, list[Callable[[str, str, Any], None]]] = {}
         self._on_arrived: dict[type, list[Callable[[str, str, Any], None]]] = {}
+        self._on_told: dict[type, list[Callable[[str, Any], None]]] = {}
         self.given: dict[str, Frame] = {}
         self.steps: list[Callable[[str], None]] = []
         self.warned: list[Callable[[str, str], None]] = []
@@ -528,9 +532,10 @@ class World:
 
     # ---- frames
 
-    def watch(self, sent: Rules | None = None, arrived: Rules | None = None) -> None:
-        """Have rules called for every frame of their kinds that is sent, or given to a machine or client."""
-        for rules, named in ((self._on_sent, sent), (self._on_arrived, arrived)):
+    def watch(self, sent: Rules | None = None, arrived: Rules | None = None, told: Words | None = None) -> None:
+        """Have rules called for every frame of their kinds that is sent, or given to a machine or client; and for what
+        else a machine is told by its shell."""
+        for rules, named in ((self._on_sent, sent), (self._on_arrived, arrived), (self._on_told, told)):
             for kind, rule in (named or {}).items():
                 rules.setdefault(kind, []).append(rule)
 
@@ -621,6 +626,16 @@ class World:
             self._order = order = self._order + 1
             heappush(self._heap, (self.now_us + delay_us, order, self._process, (name,)))
 
+    def measure(self, name: str, has: Measured) -> None:
+        """A process hears how much memory it has. Its shell measures when the process has time: what it had some batches
+        ago a slow one, or one that stood still, never hears."""
+        inbox = self._inbox.get(name, ())
+        stale = next((place for place, input in enumerate(inbox) if type(input) is Measured), None)
+        if stale is None:
+            self.give(name, has)
+        else:
+            inbox[stale] = has  # type: ignore[index]
+
     def _wake(self, name: str, delay_us: int) -> None:
         if name not in self._due:
             self._due.add(name)
@@ -654,6 +669,9 @@ class World:
                     self._tell_arrived(input.peer, name, frame)
             elif kind is PeerUp:
                 self.way(name, input.peer).down = False
+            elif kind in self._on_told:
+                for rule in self._on_told[kind]:
+                    rule(name, input)
             if effects := step(input):
                 self._carry_out(name, effects)
                 if machines.get(name) is not machine:
