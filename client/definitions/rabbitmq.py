@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from ...protocol.errors import PeerError
-from ...protocol.queue.settings import QueueSettings
+from ...protocol.queue.settings import DEAD_LETTER, RING, QueueSettings, declared
 from ...protocol.wire.events import Bind, DeclareExchange, DeclareQueue
 from ...protocol.wire.settings import names_of, parse
 from ...protocol.wiring.arguments import OURS, SHAPES, check
@@ -31,13 +31,12 @@ Declared = TypeVar("Declared", DeclareExchange, DeclareQueue)
 REPLICATED = ("classic", "quorum")
 """Types of queues that are the same here: all are replicated."""
 NO_DEFAULT = "the default exchange is nobody's alternate here"
-DEAD_LETTERS = "only what is rejected goes there, by the queue's name as its key"
+BY_ITS_NAME = "dead letters go there by the queue's name as their key, not by their own"
+DEAD_LETTER_KEY = "x-dead-letter-routing-key"
 WHY = {
     "x-queue-type": "every queue is replicated here",
     "x-message-ttl": "messages have a ttl of their own, from their sender",
     "x-expires": "the queue stays until somebody deletes it",
-    "x-dead-letter-routing-key": "rejected messages go by the queue's name",
-    "x-delivery-limit": "a message may come back as often as it is given back",
     "x-queue-mode": "messages stay in memory here",
 }
 """Argument of a queue that is not taken over -> why; others mean nothing here."""
@@ -139,12 +138,14 @@ class _File:
             remarks.append(f"x-overflow={kept.pop('x-overflow')!r}: without a limit nothing happens at it")
         if auto_delete:
             remarks.append("auto_delete: the queue stays when its last consumer has gone")
-        if given:
-            remarks.insert(0, f"{at}={alternate!r}: {DEAD_LETTERS if alternate else NO_DEFAULT}")
+        if given and not alternate:
+            remarks.insert(0, f"{at}={alternate!r}: {NO_DEFAULT}")
+        elif given and DEAD_LETTER_KEY not in kept:
+            remarks.insert(0, f"{at}={alternate!r}: {BY_ITS_NAME}")
         if not self._valid("queue", name, kept):
             return None
         wanted = self._with_alternate(DeclareQueue(name, kept, durable, alternate), at, remarks)
-        return Step(wanted, tuple(remarks))
+        return Step(replace(wanted, arguments=_lettered(kept, wanted.alternate, remarks)), tuple(remarks))
 
     def binding(self, one: FileObject) -> Step | None:
         exchange, to, key = one.text("source"), one.text("destination"), one.text("routing_key", "")
@@ -192,6 +193,19 @@ class _File:
         remarks[:] = [said for said in remarks if not said.startswith(argument)]
         remarks.append(f"{argument}={one.alternate!r}: that exchange is not taken over")
         return replace(one, alternate="")
+
+
+def _lettered(arguments: dict[str, Any], alternate: str, remarks: list[str]) -> dict[str, Any]:
+    """A queue's arguments with what they mean where it has that alternate: what a limit pushes out goes there, too.
+    Where it has none, there is no key for it."""
+    if not alternate:
+        if (key := arguments.get(DEAD_LETTER_KEY)) is not None:
+            remarks.append(f"{DEAD_LETTER_KEY}={key!r}: there is no alternate exchange to which it leads")
+        return {name: value for name, value in arguments.items() if name != DEAD_LETTER_KEY}
+    if declared(arguments).overflow != RING:
+        return arguments
+    rest = {name: value for name, value in arguments.items() if name != "x-overflow"}
+    return rest | {"qpid.policy_type": DEAD_LETTER}
 
 
 def _text(arguments: dict[str, Any], name: str, one: FileObject) -> str:

@@ -30,10 +30,13 @@ def test_a_real_file_comes_to_what_means_the_same_here() -> None:
         DeclareExchange("unrouted", "fanout", {}, True, ""),
         DeclareExchange("orders", "topic", {}, True, "unrouted"),
     ]
-    new = {"team": "sales", "x-max-length": 100000, "x-overflow": "reject-publish"}
+    new = {
+        "team": "sales", "x-dead-letter-routing-key": "orders.failed", "x-max-length": 100000,
+        "x-overflow": "reject-publish",
+    }  # fmt: skip
     assert [one for one in declared if isinstance(one, DeclareQueue)] == [
         DeclareQueue("prices", {"x-max-length-bytes": 1048576}, True, ""),
-        DeclareQueue("orders.eu", {}, True, ""),
+        DeclareQueue("orders.eu", {"x-delivery-limit": 5}, True, ""),
         DeclareQueue("kept", {}, False, ""),
         DeclareQueue("orders.urgent", {"x-max-priority": 5}, True, ""),
         DeclareQueue("lazy", {}, True, ""),
@@ -58,20 +61,13 @@ def test_a_real_file_comes_to_what_means_the_same_here() -> None:
 def test_nothing_of_a_real_file_is_dropped_without_a_word() -> None:
     reading = read_file(FILE)
     assert {key: remarks for key, remarks in said_of(reading).items() if remarks} == {
-        ("queue", "orders.eu"): (
-            "x-delivery-limit=5: a message may come back as often as it is given back",
-            "x-queue-type='quorum': every queue is replicated here",
-        ),
+        ("queue", "orders.eu"): ("x-queue-type='quorum': every queue is replicated here",),
         ("queue", "kept"): ("auto_delete: the queue stays when its last consumer has gone",),
         ("queue", "lazy"): (
             "x-dead-letter-exchange='': the default exchange is nobody's alternate here",
-            "x-dead-letter-routing-key='orders.failed': rejected messages go by the queue's name",
             "x-expires=3600000: the queue stays until somebody deletes it",
             "x-queue-mode='lazy': messages stay in memory here",
-        ),
-        ("queue", "orders.new"): (
-            "x-dead-letter-exchange='dead': only what is rejected goes there, by the queue's name as its key",
-            "x-dead-letter-routing-key='orders.failed': rejected messages go by the queue's name",
+            "x-dead-letter-routing-key='orders.failed': there is no alternate exchange to which it leads",
         ),
         ("queue", "workers"): ("x-queue-type='classic': every queue is replicated here",),
         ("queue", "orders.failed"): ("x-message-ttl=86400000: messages have a ttl of their own, from their sender",),
@@ -172,6 +168,23 @@ def test_an_exchange_keeps_its_flags_and_its_alternate_if_that_comes() -> None:
     )
     reading = of(exchanges=[exchange("odd", "x-random")], queues=[queue(x_dead_letter_exchange="odd")])
     assert said_of(reading)["queue", "q"] == ("x-dead-letter-exchange='odd': that exchange is not taken over",)
+
+
+def test_what_a_limit_pushes_out_goes_to_the_alternate_where_there_is_one() -> None:
+    reading = of(exchanges=[exchange("dead")], queues=[
+        queue(x_dead_letter_exchange="dead", x_max_length=5) | {"name": "a"},
+        queue(x_dead_letter_exchange="dead", x_max_length=5, x_overflow="drop-head") | {"name": "b"},
+        queue(x_dead_letter_exchange="dead", x_max_length=5, x_overflow="reject-publish") | {"name": "c"},
+        queue(x_max_length=5, x_overflow="drop-head") | {"name": "d"},
+    ])  # fmt: skip
+    dead = {"x-max-length": 5, "qpid.policy_type": "dead-letter"}
+    assert {one.name: one.arguments for one in reading.declarations if isinstance(one, DeclareQueue)} == {
+        "a": dead, "b": dead, "c": {"x-max-length": 5, "x-overflow": "reject-publish"},
+        "d": {"x-max-length": 5, "x-overflow": "drop-head"},
+    }  # fmt: skip
+    assert said_of(reading)["queue", "a"] == (
+        "x-dead-letter-exchange='dead': dead letters go there by the queue's name as their key, not by their own",
+    )
 
 
 def test_a_ring_of_alternates_is_opened_and_said() -> None:
