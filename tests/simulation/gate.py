@@ -17,6 +17,7 @@ from . import (
     alternates,
     boxes,
     claims,
+    deaths,
     defaults,
     disk_faults,
     disk_stories,
@@ -34,6 +35,7 @@ from . import (
     mutants_clients,
     mutants_consumers,
     mutants_counts,
+    mutants_deaths,
     mutants_disks,
     mutants_drains,
     mutants_exchanges,
@@ -89,6 +91,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
             mutants_membership,
             mutants_memory,
             mutants_modify,
+            mutants_deaths,
             mutants_no_local,
             mutants_ranks,
             mutants_relays,
@@ -146,7 +149,9 @@ _SHARED: list[tuple[ModuleType | type, str, Any]] = [
     (kinds, "SHARES", ({"fairshare": 1},)),
 ]
 _MEMORY: list[tuple[ModuleType | type, str, Any]] = [(memories, "SHARE", 1.0), (moves, "SHARE", 0.0)]
+_DYING: list[tuple[ModuleType | type, str, Any]] = [(deaths, "DYING", 1.0), (kinds, "KINDS", 1.0)]
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
+    **dict.fromkeys(mutants_deaths.ALL, _DYING),
     **dict.fromkeys(mutants_memory.ALL, _MEMORY),
     "a_drain_takes_off_what_is_gone": [
         (kinds, "KINDS", 1.0),
