@@ -373,9 +373,9 @@ class User:
             yield lambda: self.opened or self.over
             if self.over:
                 return
-            wanted = conversation.checked_selector(selector)
-            more = conversation.checked_exclusive(exclusive), conversation.checked_priority(priority)
-            own = conversation.checked_no_local(no_local)
+            able = conversation.abilities
+            wanted, own = able.selector(selector), able.no_local(no_local)
+            more = conversation.claim(exclusive), able.priority(priority)
             handle = conversation.attach(
                 lambda handle: AttachReceiver(handle, queue, mode, accept, [], wanted, *more, no_local=own)
             )
