@@ -45,6 +45,7 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
          "fairshare": "qpid.fairshare", "sequence_key": "qpid.queue_msg_sequence",
          "single_active": "x-single-active-consumer",
          "internal": "manta.internal", "auto_delete": "manta.auto_delete",
+         "auto_delete_timeout_s": "qpid.auto_delete_timeout",
          "sequence": "qpid.msg_sequence", "initial": "qpid.ive"}  # fmt: skip
 """Keyword of `declare_queue` or `declare_exchange` -> the argument that it is."""
 
@@ -162,6 +163,7 @@ class Management:
         group_key: str | None = None, fair_key: str | None = None, flow_stop_count: int | None = None,
         flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
         fairshare: int | None = None, sequence_key: str | None = None, single_active: bool | None = None,
+        auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None,
     ) -> bool:  # fmt: skip
         """Create a queue unless it is there. Returns whether it is new.
 
@@ -196,6 +198,11 @@ class Management:
                 and however often; a message that is refused has had one too; "qpid.queue_msg_sequence".
             single_active: of its consumers, at all brokers, one at a time gets messages: the first that came, and when
                 it has gone the next; "x-single-active-consumer".
+            auto_delete: it goes, with what is in it, when its last consumer has gone, at whatever broker, and none has
+                come again in time; one that has had none yet stays, and browsers do not count; "manta.auto_delete".
+            auto_delete_timeout_s: so many seconds; 0: it goes at once, also from under a client that looks for another
+                broker. 40 where none is named: as long as a client may look for one (`reconnect_s`, 30) and wait for
+                its answer (`timeout`, 10), so one that comes back finds the queue; "qpid.auto_delete_timeout".
 
         Raises:
             Exists: it is there with another definition.
@@ -208,7 +215,8 @@ class Management:
                  "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key,
                  "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
                  "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size,
-                 "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active}  # fmt: skip
+                 "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active,
+                 "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s}  # fmt: skip
         try:
             return self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:
@@ -381,13 +389,15 @@ class AsyncManagement:
         group_key: str | None = None, fair_key: str | None = None, flow_stop_count: int | None = None,
         flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
         fairshare: int | None = None, sequence_key: str | None = None, single_active: bool | None = None,
+        auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None,
     ) -> bool:  # fmt: skip
         """As `Connection.declare_queue`."""
         typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
                  "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key,
                  "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
                  "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size,
-                 "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active}  # fmt: skip
+                 "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active,
+                 "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s}  # fmt: skip
         try:
             return await self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:

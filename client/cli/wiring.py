@@ -89,6 +89,10 @@ def queue_add(
     single_active: Annotated[
         bool, typer.Option("--single-active", help="one consumer at a time gets messages, the first that came")
     ] = False,
+    auto_delete: Annotated[bool, typer.Option("--auto-delete", help="it goes with the last of its consumers")] = False,
+    auto_delete_timeout_s: Annotated[
+        int | None, typer.Option("--auto-delete-timeout-s", help="so many seconds after that; 40 unless given")
+    ] = None,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""
@@ -99,7 +103,8 @@ def queue_add(
                 priorities=priorities, last_value_key=last_value_key, group_key=group_key, fair_key=fair_key,
                 flow_stop_count=flow_stop_count, flow_resume_count=flow_resume_count, flow_stop_size=flow_stop_size,
                 flow_resume_size=flow_resume_size, fairshare=fairshare, sequence_key=sequence_key,
-                single_active=single_active or None,
+                single_active=single_active or None, auto_delete=auto_delete or None,
+                auto_delete_timeout_s=auto_delete_timeout_s,
             )  # fmt: skip
         except Invalid as refused:
             raise Invalid(_as_typed(refused.text)) from None

@@ -16,7 +16,7 @@ import msgspec
 from ..errors import EXISTS, INVALID, NO_STORE, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..queue.described import definition, kind_of
-from ..queue.settings import SELF_DESTRUCT, QueueSettings
+from ..queue.settings import QueueSettings
 from ..status.machines import BrokerStatus
 from ..wire.client_frames import Command, Reply
 from ..wire.events import (
@@ -29,18 +29,8 @@ from ..wire.events import (
     Unbind,
 )
 from ..wire.settings import names_of, read
-from ..wire.version import (
-    KNOWS_EXCHANGES,
-    KNOWS_LIMITS,
-    KNOWS_LINES,
-    KNOWS_LINKS,
-    KNOWS_RELAYS,
-    KNOWS_SELF_DESTRUCT,
-    KNOWS_SEQUENCES,
-    KNOWS_SHARES,
-    KNOWS_VERDICTS,
-)
-from ..wiring.arguments import binding_known_from, check
+from ..wire.version import KNOWS_EXCHANGES, KNOWS_LINKS, KNOWS_RELAYS
+from ..wiring.arguments import binding_known_from, check, queue_known_from
 from ..wiring.definitions import QueueDefinition
 from ..wiring.exchanges import RELAYS
 from ..wiring.relays import relay_name, relay_of, relayed
@@ -86,8 +76,6 @@ OLDER_EXCHANGE = (
     "exchange {!r} cannot have these arguments yet: a member of the cluster is of an older version, and would not keep "
     "to them: upgrade all members first"
 )
-OURS_ORDERED = names_of(QueueSettings)
-"""Arguments that change how a queue's stream is applied."""
 
 
 class Management:
@@ -181,9 +169,8 @@ class Management:
         arguments = check("queue", a.arguments, self._queue_bytes)
         if a.durable and not self._stored:  # a completion that is not true must not be given
             raise PeerError(NO_STORE, NO_STORE_TEXT.format(a.name))
-        known_from = _known_from(arguments) if arguments.keys() & OURS_ORDERED else 0
         event = DeclareQueue(a.name, arguments, a.durable, a.alternate)
-        self._order(answer, event, known_from, OLDER_TEXT.format(a.name))
+        self._order(answer, event, queue_known_from(arguments), OLDER_TEXT.format(a.name))
 
     def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:
         if a.if_unused or a.if_empty:
@@ -379,17 +366,3 @@ _RESCUED: dict[str, Callable[[Management, Answer, Any], None]] = {
     "queues": Management._all_defined,
 }
 """How a connection for rescue is answered: without a majority."""
-
-
-def _known_from(arguments: dict[str, Any]) -> int:
-    """The minor version from which a member keeps to these arguments."""
-    settings = read(QueueSettings, arguments)
-    if settings.shares:
-        return KNOWS_SHARES
-    if settings.sequence_key:
-        return KNOWS_SEQUENCES
-    if settings.single_active:
-        return KNOWS_LINES
-    if settings.overflow == SELF_DESTRUCT:
-        return KNOWS_SELF_DESTRUCT
-    return KNOWS_VERDICTS if settings.judges else KNOWS_LIMITS

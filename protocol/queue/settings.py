@@ -28,6 +28,9 @@ _AT_LIMIT = (("drop-head", RING), ("reject-publish", REJECT))
 DEFAULT = -1
 """A threshold of flow control that is not given: a part of the limit, where the limit refuses messages."""
 LEVELS = ("count", "size", "age")
+AUTO_DELETE_TIMEOUT_S = 40
+"""How long a queue that goes by itself waits for its consumers, unless it says otherwise: a client that has lost its
+broker looks for another one for 30 s, and waits 10 s for that to take it in (the defaults of `connect`)."""
 ALERT_GAP_S = 60
 """From one alert to the next (Qpid's default)."""
 STOP_PERCENT, RESUME_PERCENT = 80, 70
@@ -57,6 +60,8 @@ class QueueSettings(msgspec.Struct, frozen=True):
         an alert is told; 0: never. alert_..._down: with no more than that, that it is over; half of it, unless given.
     alert_repeat_gap: seconds from one alert to the next of the same level, while it stays; 0: it is told once.
     single_active: one consumer at a time gets messages, in the whole cluster: the first that came, while it is there.
+    auto_delete: it goes when its last consumer in the whole cluster has gone; one that has had none yet stays.
+    auto_delete_timeout_s: it waits so long, in seconds, for one to come again; `AUTO_DELETE_TIMEOUT_S`, unless given.
     exchange: it is this exchange's own, and all that comes goes on from there (`relay.py`); "" for no such queue.
     exchange_sequence: with its number. exchange_initial: the last message stays, for queues that are bound later.
     """
@@ -178,6 +183,19 @@ class QueueSettings(msgspec.Struct, frozen=True):
         Argument("x-single-active-consumer", "give true, or leave it out", words=(("true", True), ("false", False))),
     ] = False
 
+    auto_delete: Annotated[
+        bool, Argument("manta.auto_delete", "give true, or leave it out", words=(("true", True), ("false", False))),
+    ] = False  # fmt: skip
+    auto_delete_timeout_s: Annotated[
+        int, Meta(ge=0, le=10**9),
+        Argument("qpid.auto_delete_timeout", "give a number of seconds, or 0 to have it go at once"),
+    ] = DEFAULT  # fmt: skip
+
+    @property
+    def vacant_s(self) -> int:
+        """How many seconds it waits for somebody to use it again."""
+        return AUTO_DELETE_TIMEOUT_S if self.auto_delete_timeout_s == DEFAULT else self.auto_delete_timeout_s
+
     exchange: Annotated[str, Meta(min_length=1), Argument("manta.exchange", "it is an exchange's own")] = ""
     exchange_sequence: Annotated[bool, Argument("manta.exchange_sequence", "it is an exchange's own")] = False
     exchange_initial: Annotated[bool, Argument("manta.exchange_initial", "it is an exchange's own")] = False
@@ -237,6 +255,8 @@ def declared(arguments: dict[str, Any]) -> QueueSettings:
         settings = replace(settings, overflow=RING if theirs else REJECT)
     _check_flow(settings)
     _check_alerts(settings)
+    if settings.auto_delete_timeout_s != DEFAULT and not settings.auto_delete:
+        raise PeerError(INVALID, "auto_delete_timeout_s needs auto_delete: give it, or leave the time-out out")
     return settings
 
 

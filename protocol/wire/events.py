@@ -186,13 +186,15 @@ class DeclareQueue(Event, tag=32):
 
 class DeleteQueue(Event, tag=33):
     """Delete a queue; if `broker` is not "", only while the `Condemn` of that broker, inc and number stands; if `id` is
-    not "", only the queue of that id, which destroys itself."""
+    not "", only the queue of that id: it destroys itself, or, if `vacant` is not 0, nobody has used it since the event
+    at that index of this stream (`wiring/vacancies.py`)."""
 
     name: str
     broker: str = ""
     inc: int = 0
     number: int = 0
     id: str = ""
+    vacant: int = 0
 
 
 class DeclareExchange(Event, tag=34):

@@ -68,7 +68,11 @@ themselves (`queue/relay.py`); `first`, `keys`, `expiry` and `wired` in `DeadLet
 `Counters.wired`: a member before 10 would neither send nor apply as much, so while one is in the cluster such exchanges
 are refused. `Facts.after`: of a source before 10, which was asked, and another, and it again, what was on its way
 meanwhile is taken for its answer.
-11: `Opened.cluster`: a client goes on at a broker before 11 whatever its cluster is."""
+11: `Opened.cluster`: a client goes on at a broker before 11 whatever its cluster is.
+Queues that go when nobody uses them any more, with `DeleteQueue.vacant`, which a member before 11 would pass over and
+delete a queue that is used: refused while one is in the cluster."""
+KNOWS_AUTO_DELETE = 11
+"""The minor version from which members know since when a queue that goes by itself is used by nobody."""
 KNOWS_RELAYS = 10
 """The minor version from which members send what an exchange numbers or keeps through its queue."""
 KNOWS_NO_LOCAL = 9

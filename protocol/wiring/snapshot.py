@@ -88,6 +88,7 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     links: bindings to exchanges: what has the place of a queue's name in these is the exchange's.
     made: the index at which each of `exchanges` was declared, each of `bindings` and then of `links` was made; empty
         where that is not known.
+    vacant: `Vacancies.since`, of the queues that have had consumers.
     """
 
     queues: list[QueueDefinition]
@@ -98,6 +99,7 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     uses: list[Any] = []
     links: list[Binding] = []
     made: list[int] = []
+    vacant: list[tuple[str, int]] = []
 
 
 class ClusterOutline(msgspec.Struct, frozen=True, array_like=True):

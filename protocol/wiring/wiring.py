@@ -53,6 +53,7 @@ from .routing import Routing
 from .settings import BindingSettings
 from .snapshot import Holder, WiringSnapshot
 from .uses import Uses
+from .vacancies import Vacancies
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,14 @@ class Wiring(Routing):
         flow: whether flow control is on in the cluster.
         supervisor: the supervisor in office.
         uses: the brokers that use each queue.
+    vacancies: the queues that go by themselves, and since when nobody uses them.
     """
 
     def __init__(self) -> None:
         self.flow = ClusterFlow()
         self.supervisor = NOBODY
         self.uses = Uses()
+        self.vacancies = Vacancies()
         super().__init__()
         self._by_id: dict[str, QueueDefinition] = {}
         self._exchanges = {definition.name: Exchange(definition) for definition in STANDARD}
@@ -119,13 +122,16 @@ class Wiring(Routing):
                         self.supervisor = Commission(event.number, event.id, event.name)
                     return Outcome()
                 case InUse() | Condemn() | Lift():
-                    return Outcome(*self.uses.order(event, self._by_id))
+                    code, text = self.uses.order(event, self._by_id)
+                    self.vacancies.look(self.uses.users, index, event.queue)
+                    return Outcome(code, text)
                 case Recount():
                     self.uses.whole = True
                     return Outcome()
                 case _:
                     self.flow.apply(event)
                     self.uses.ends(event)
+                    self.vacancies.look(self.uses.users, index)
                     return Outcome()
         except PeerError as error:
             return Outcome(error.code, error.text)
@@ -143,11 +149,14 @@ class Wiring(Routing):
             return Outcome(queue=known)
         self._check_alternate(event.alternate)
         self._queues[event.name] = self._by_id[wanted.id] = wanted
+        self.vacancies.declared(wanted)
         return Outcome(changed=True, queue=wanted)
 
     def _delete_queue(self, event: DeleteQueue, lost: bool = False) -> Outcome:
         known = self._queues.get(event.name)
         if event.id and (known is None or known.id != event.id):
+            return Outcome()
+        if event.vacant and self.vacancies.since.get(event.id) != event.vacant:
             return Outcome()
         if known is None:
             raise PeerError(NOT_FOUND, f"there is no queue {event.name!r} to delete")
@@ -159,6 +168,7 @@ class Wiring(Routing):
         del self._queues[event.name]
         del self._by_id[known.id]
         self.uses.forget(known.id)
+        self.vacancies.forget(known.id)
         less = [exchange for exchange in self._exchanges.values() if exchange.unbind(event.name)]
         return Outcome(changed=True, queue=known, gone=end(self._exchanges, [*of, *unused(less)]))
 
@@ -296,7 +306,7 @@ class Wiring(Routing):
         of_uses = self.uses.snapshot()
         now = WiringSnapshot(
             self.queues(), self.exchanges(), self.bindings(), self.flow.snapshot(), Holder(*self.supervisor), of_uses,
-            self.links(), self._made(),
+            self.links(), self._made(), self.vacancies.snapshot(),
         )  # fmt: skip
         return msgspec.to_builtins(now, builtin_types=(bytes,))
 
@@ -321,6 +331,7 @@ class Wiring(Routing):
             wiring.flow = ClusterFlow.restore(was.flow)
             wiring.supervisor = Commission(was.supervisor.number, was.supervisor.id, was.supervisor.name)
             wiring.uses = Uses.restore(was.uses)
+            wiring.vacancies = Vacancies.restore(was.queues, was.vacant)
         except (ValueError, KeyError) as error:
             raise LocalError(
                 f"a wiring snapshot has what `WiringSnapshot` names, in that order, as `snapshot` gives it: {error!r}"

@@ -1,5 +1,5 @@
-"""Queues that are deleted on a condition: `if_unused` deletes none that somebody is attached to, and `if_empty` none with
-a message whose sender has heard, or hears later, that it is complete.
+"""Queues that are deleted on a condition: `if_unused` deletes none that somebody is attached to, nor does the end of a last
+consumer, and `if_empty` none with a message whose sender has heard, or hears later, that it is complete.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Conditions:
                   Detached: self._ends, Completed: self._completed},
         )  # fmt: skip
         watch.on_condition.append(self._deleted)
+        watch.on_vacant.append(self._was_unused)
 
     def _client(self, line: str) -> str:
         user = getattr(self.world.clients.get(line), "user", None)

@@ -15,6 +15,7 @@ from . import (
     actives,
     alerts,
     alternates,
+    auto_deletes,
     boxes,
     claims,
     defaults,
@@ -31,6 +32,7 @@ from . import (
     mutants_actives,
     mutants_alerts,
     mutants_arrivals,
+    mutants_auto_delete,
     mutants_clients,
     mutants_consumers,
     mutants_counts,
@@ -82,6 +84,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
         for module in (
             mutants,
             mutants_actives,
+            mutants_auto_delete,
             mutants_clients,
             mutants_drains,
             mutants_consumers,
@@ -147,6 +150,11 @@ _SHARED: list[tuple[ModuleType | type, str, Any]] = [
 ]
 _MEMORY: list[tuple[ModuleType | type, str, Any]] = [(memories, "SHARE", 1.0), (moves, "SHARE", 0.0)]
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
+    **{name: [(auto_deletes, "STORIES", 1.0)] for name in mutants_auto_delete.ALL},
+    "consumers_of_a_broker_that_is_out_are_not_missed": [
+        (auto_deletes, "STORIES", 1.0),
+        (faults, "KINDS", faults.KINDS + ["broker"] * 12),
+    ],
     "what_replicas_have_is_not_counted": _MEMORY,
     "memory_is_let_go_at_the_watermark": _MEMORY,
     "who_has_too_much_is_spared": _MEMORY,

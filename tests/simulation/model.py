@@ -517,14 +517,23 @@ class ModelWiring:
         self.alone: dict[str, events.InUse] = {}  # queue id -> by what one consumer has it alone
         self.lines: dict[str, list[events.InUse]] = {}  # queue id -> who waits for a turn, and who has it
         self.over: dict[str, int] = {}  # broker -> the incarnation up to which nothing counts
+        # Id of a queue that goes with its last consumer -> index of the event with which that has gone
+        self.vacated: dict[str, int] = {}
 
     def apply(self, event: events.AnyEvent, index: int) -> None:
-        had = self._bound()
+        had, used = self._bound(), self._used()
         self._apply(event, index)
+        there = {id for name, id in self.ids.items() if self.defined[name][0].get("manta.auto_delete")}
+        self.vacated |= dict.fromkeys(used - self._used(), index)
+        self.vacated = {id: at for id, at in self.vacated.items() if id in there - self._used()}
         while gone := self.fleeting & had - self._bound():
             had = self._bound()
             for name in gone:
                 self._apply(events.DeleteExchange(name), index)
+
+    def _used(self) -> set[str]:
+        """Ids of the queues that have consumers."""
+        return {id for id, _ in self.users}
 
     def _bound(self) -> set[str]:
         """The exchanges that have bindings."""
@@ -612,7 +621,8 @@ class ModelWiring:
     def deletes(self, event: events.DeleteQueue) -> bool:
         """Whether a deletion on a condition has effect."""
         if event.id:
-            return self.ids.get(event.name) == event.id
+            left = not event.vacant or self.vacated.get(event.id) == event.vacant
+            return self.ids.get(event.name) == event.id and left
         stands = self.condemned.get(self.ids.get(event.name, ""))
         asked = (event.broker, event.inc, event.number)
         return not event.broker or (stands is not None and (stands.broker, stands.inc, stands.number) == asked)

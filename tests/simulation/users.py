@@ -333,6 +333,10 @@ class User:
         """As the drivers' management methods."""
         self.command(ask.name, **ask.arguments)
 
+    def asked(self, ask: _Ask[Any]) -> Task:
+        """As `ask`, within another task."""
+        return self._command(ask.name, ask.arguments)
+
     def _command(self, what: str, arguments: dict[str, Any]) -> Task:
         conversation = self.conversation
         number = conversation.command(what, arguments)

@@ -680,6 +680,12 @@ def test_receive_may_have_a_priority(at: Run, broker: FakeBroker) -> None:
     assert "32 bits" in at("receive", "q", "--priority", 1 << 40).err
 
 
+def test_a_queue_that_goes_with_its_last_consumer(at: Run, broker: FakeBroker) -> None:
+    assert "added" in at("queue", "add", "one", "--auto-delete", "--auto-delete-timeout-s", 5).out
+    assert "auto_delete=True, auto_delete_timeout_s=5" in at("queue", "show", "one").out
+    assert "--auto-delete-timeout-s needs --auto-delete" in at("queue", "add", "two", "--auto-delete-timeout-s", 5).err
+
+
 def test_a_queue_that_gives_to_one_consumer_at_a_time(at: Run, broker: FakeBroker) -> None:
     assert "added" in at("queue", "add", "one", "--single-active").out
     assert "already" in at("queue", "add", "one", "-a", "x-single-active-consumer=true").out
