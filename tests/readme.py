@@ -94,6 +94,13 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/conversations/test_auto_delete.py::"
         "test_it_goes_when_its_last_consumer_in_the_cluster_has_gone_for_so_long",
     ],
+    "Queues without a name": [
+        "tests/unit/client/test_made_names.py::test_each_has_a_name_like_no_other_and_may_be_used_by_it",
+        "tests/unit/client/cli/test_cli.py::test_a_queue_without_a_name_gets_one",
+    ],
+    "One is made for each call": [
+        "tests/unit/client/test_made_names.py::test_who_asks_again_at_another_broker_has_made_one",
+    ],
     "Exchanges that number: through declare_exchange": [
         "tests/unit/client/test_relays.py::test_each_message_has_its_number_in_the_exchange",
         "tests/unit/client/test_relays.py::test_what_is_sent_at_several_brokers_has_one_order",

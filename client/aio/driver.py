@@ -337,6 +337,8 @@ class AsyncDriver(KnownOfItself, AsyncManagement):
 
     async def _ask(self, ask: _Ask[T]) -> T:
         conversation = self._conversation
+        if ask.needs is not None:
+            conversation.abilities.require(ask.needs)
         number = conversation.command(ask.name, ask.arguments)
         try:
             await self._until(lambda: conversation.replied(number))

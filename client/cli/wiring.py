@@ -60,7 +60,7 @@ def pairs(words: list[str] | None) -> dict[str, Any]:
 
 
 def queue_add(
-    name: str,
+    name: Annotated[str, typer.Argument(help="left out: the broker makes one")] = "",
     durable: Annotated[bool, typer.Option("--durable/--transient", help="survives stops and power cuts")] = False,
     alternate: Annotated[str, typer.Option(help="exchange for the rejected")] = "",
     max_count: Annotated[int | None, typer.Option(help="so many messages at most")] = None,
@@ -98,7 +98,7 @@ def queue_add(
     """Declare a queue; again with the same definition changes nothing."""
     with connection(broker, token) as c:
         try:
-            new = c.declare_queue(
+            answer = c.declare_queue(
                 name, durable, alternate, pairs(argument), max_count=max_count, max_size=max_size, overflow=overflow,
                 priorities=priorities, last_value_key=last_value_key, group_key=group_key, fair_key=fair_key,
                 flow_stop_count=flow_stop_count, flow_resume_count=flow_resume_count, flow_stop_size=flow_stop_size,
@@ -108,6 +108,7 @@ def queue_add(
             )  # fmt: skip
         except Invalid as refused:
             raise Invalid(_as_typed(refused.text)) from None
+    new, name = bool(answer), name or str(answer)
     say(f"queue {name} {'added' if new else 'is there already'}", {"queue": name, "new": new}, as_json)
 
 

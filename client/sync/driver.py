@@ -268,6 +268,8 @@ class Driver(KnownOfItself, Management):
     def _ask(self, ask: _Ask[T]) -> T:
         conversation = self._conversation
         with self._lock:
+            if ask.needs is not None:
+                conversation.abilities.require(ask.needs)
             number = conversation.command(ask.name, ask.arguments)
             try:
                 self._until(lambda: conversation.replied(number))

@@ -50,6 +50,7 @@ from .command_arguments import (
     UnbindArguments,
 )
 from .deletion import Deletions
+from .made_names import named
 from .questions import PURGE, STAT, Questions
 from .rebinding import bound
 from .requests import Requests
@@ -166,11 +167,16 @@ class Management:
             return
         if a.name.startswith(RELAYS):
             raise PeerError(NOT_ALLOWED, f"names that begin with {RELAYS} are exchanges' own: rename {a.name!r}")
+        name = named(a.name, a.fresh, self._cluster.wiring.queue(a.name) is not None)
         arguments = check("queue", a.arguments, self._queue_bytes)
         if a.durable and not self._stored:  # a completion that is not true must not be given
-            raise PeerError(NO_STORE, NO_STORE_TEXT.format(a.name))
-        event = DeclareQueue(a.name, arguments, a.durable, a.alternate)
-        self._order(answer, event, queue_known_from(arguments), OLDER_TEXT.format(a.name))
+            raise PeerError(NO_STORE, NO_STORE_TEXT.format(name))
+
+        def declared(value: Any = None, code: str = "", text: str = "") -> None:
+            answer(value if code else value | {"name": name}, code, text)
+
+        event = DeclareQueue(name, arguments, a.durable, a.alternate)
+        self._order(declared, event, queue_known_from(arguments), OLDER_TEXT.format(name))
 
     def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:
         if a.if_unused or a.if_empty:

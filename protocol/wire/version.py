@@ -70,7 +70,10 @@ are refused. `Facts.after`: of a source before 10, which was asked, and another,
 meanwhile is taken for its answer.
 11: `Opened.cluster`: a client goes on at a broker before 11 whatever its cluster is.
 Queues that go when nobody uses them any more, with `DeleteQueue.vacant`, which a member before 11 would pass over and
-delete a queue that is used: refused while one is in the cluster."""
+delete a queue that is used: refused while one is in the cluster. `fresh` of declare_queue, which a broker before 11
+refuses."""
+KNOWS_MADE_NAMES = 11
+"""The minor version from which a broker makes names of queues."""
 KNOWS_AUTO_DELETE = 11
 """The minor version from which members know since when a queue that goes by itself is used by nobody."""
 KNOWS_RELAYS = 10

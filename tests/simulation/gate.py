@@ -26,6 +26,7 @@ from . import (
     found_at,
     kinds,
     losses,
+    made_names,
     memories,
     moves,
     mutants,
@@ -45,6 +46,7 @@ from . import (
     mutants_kinds,
     mutants_limits,
     mutants_losses,
+    mutants_made_names,
     mutants_membership,
     mutants_memory,
     mutants_modify,
@@ -89,6 +91,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
             mutants_drains,
             mutants_consumers,
             mutants_kinds,
+            mutants_made_names,
             mutants_membership,
             mutants_memory,
             mutants_modify,
@@ -151,6 +154,7 @@ _SHARED: list[tuple[ModuleType | type, str, Any]] = [
 _MEMORY: list[tuple[ModuleType | type, str, Any]] = [(memories, "SHARE", 1.0), (moves, "SHARE", 0.0)]
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **{name: [(auto_deletes, "STORIES", 1.0)] for name in mutants_auto_delete.ALL},
+    **{name: [(made_names, "STORIES", 1.0)] for name in mutants_made_names.ALL},
     "consumers_of_a_broker_that_is_out_are_not_missed": [
         (auto_deletes, "STORIES", 1.0),
         (faults, "KINDS", faults.KINDS + ["broker"] * 12),

@@ -333,18 +333,19 @@ class User:
         """As the drivers' management methods."""
         self.command(ask.name, **ask.arguments)
 
-    def asked(self, ask: _Ask[Any]) -> Task:
-        """As `ask`, within another task."""
+    def asked(self, ask: _Ask[Any]) -> Generator[Callable[[], bool], None, Any]:
+        """As `ask`, within another task. Returns what the broker answers, None where it refuses."""
         return self._command(ask.name, ask.arguments)
 
-    def _command(self, what: str, arguments: dict[str, Any]) -> Task:
+    def _command(self, what: str, arguments: dict[str, Any]) -> Generator[Callable[[], bool], None, Any]:
         conversation = self.conversation
         number = conversation.command(what, arguments)
         yield lambda: conversation.replied(number)
         try:
-            conversation.result(number)
+            return conversation.result(number)
         except MantaError as error:
             self.errors.append((what, error))
+            return None
         finally:
             conversation.forget(number)
 

@@ -38,6 +38,7 @@ from .kinds import Kinds, Orders
 from .leases import Leases
 from .ledger import Ledger
 from .lines import Line
+from .made_names import MadeNames
 from .model import Violation
 from .modifies import Modifies, Undeliverable
 from .moves import Moves
@@ -183,6 +184,7 @@ class Story:
         self.ranks = Ranks(self.world, self.watch, seed, self.undeliverable)
         self.actives = Actives(self.world, self.watch, seed)
         self.auto_deletes = AutoDeletes(self.world, self.watch, seed)
+        self.made_names = MadeNames(self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
         self.singles: Singles | None = None
@@ -422,6 +424,7 @@ class Story:
             if self.claims.due():
                 self._claim()
             self.auto_deletes.maybe(self)
+            self.made_names.maybe(self)
             self.figures.maybe([client for client in self._lined if client.opened and client.alive])
             if self.cuts and rng.random() < 0.1 and world.links_of_order():
                 world.cut_link(*rng.choice(world.links_of_order()), down_us=rng.choice([100, 2_000, 50_000]))
@@ -879,6 +882,7 @@ class Story:
         self.flows.finish()
         self.alternates.finish()
         self.relays.finish()
+        self.made_names.finish()
         self.alerted.finish()
         for broker in [b for b in self.world.brokers if b in world.machines]:
             if world.machines[broker].transfers.uncommitted_bytes:

@@ -686,6 +686,13 @@ def test_a_queue_that_goes_with_its_last_consumer(at: Run, broker: FakeBroker) -
     assert "--auto-delete-timeout-s needs --auto-delete" in at("queue", "add", "two", "--auto-delete-timeout-s", 5).err
 
 
+def test_a_queue_without_a_name_gets_one(at: Run, broker: FakeBroker) -> None:
+    name = at("queue", "add").out.split()[1]
+    assert name.startswith("manta.gen-") and name in at("queue", "list").out
+    found = json.loads(at("queue", "add", "--auto-delete", "--json").out)
+    assert found["new"] and found["queue"].startswith("manta.gen-") and found["queue"] != name
+
+
 def test_a_queue_that_gives_to_one_consumer_at_a_time(at: Run, broker: FakeBroker) -> None:
     assert "added" in at("queue", "add", "one", "--single-active").out
     assert "already" in at("queue", "add", "one", "-a", "x-single-active-consumer=true").out
