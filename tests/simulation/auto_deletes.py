@@ -48,6 +48,7 @@ class AutoDeletes:
         self.gone = self.kept = 0
         self._world, self._watch = world, watch
         self._names: list[str] = []
+        self._declared = 0
         self._users: list[User] = []
         self._left_us: dict[tuple[str, int], int] = {}  # (queue id, index of the event) -> when it was left
         watch.on_wiring.append(self._wired)
@@ -74,9 +75,8 @@ class AutoDeletes:
             self._leave(rng.choice(here))
 
     def _declare(self, story: Story) -> None:
-        name = f"ta{len(self._names) + 1}"
-        self._names.append(name)
-        story.temporary.append(name)
+        self._declared += 1
+        name = f"ta{self._declared}"
         user = story.user(True)
         more = story.declared_as(name)
         typed: dict[str, Any] = {"auto_delete": True, "auto_delete_timeout_s": self._rng.choice(WAITS_S)}
@@ -84,8 +84,11 @@ class AutoDeletes:
 
         def begin() -> Task:
             yield lambda: user.opened or user.over
-            if not user.over:
-                yield from user.asked(ask)
+            if user.over or (yield from user.asked(ask)) is None:
+                return
+            # Nobody uses or deletes it before: a declaration that is asked again never makes another of that name.
+            self._names.append(name)
+            story.temporary.append(name)
             self._attach(user, name)
 
         user.start(begin())
