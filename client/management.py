@@ -69,6 +69,7 @@ class QueueKeywords(TypedDict, total=False):
     single_active: bool | None
     auto_delete: bool | None
     auto_delete_timeout_s: int | None
+    exclusive: bool | None
 
 
 TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow": "qpid.policy_type",
@@ -79,7 +80,7 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
          "fairshare": "qpid.fairshare", "sequence_key": "qpid.queue_msg_sequence",
          "single_active": "x-single-active-consumer",
          "internal": "manta.internal", "auto_delete": "manta.auto_delete",
-         "auto_delete_timeout_s": "qpid.auto_delete_timeout",
+         "auto_delete_timeout_s": "qpid.auto_delete_timeout", "exclusive": "manta.exclusive",
          "sequence": "qpid.msg_sequence", "initial": "qpid.ive"}  # fmt: skip
 """Keyword of `declare_queue` or `declare_exchange` -> the argument that it is."""
 
@@ -213,7 +214,7 @@ class Management:
         group_key: str | None = None, fair_key: str | None = None, flow_stop_count: int | None = None,
         flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
         fairshare: int | None = None, sequence_key: str | None = None, single_active: bool | None = None,
-        auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None,
+        auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
     ) -> bool | str:  # fmt: skip
         """Create a queue unless it is there.
 
@@ -257,6 +258,9 @@ class Management:
             auto_delete_timeout_s: so many seconds; 0: it goes at once, also from under a client that looks for another
                 broker. 40 where none is named: as long as a client may look for one (`reconnect_s`, 30) and wait for
                 its answer (`timeout`, 10), so one that comes back finds the queue; "qpid.auto_delete_timeout".
+            exclusive: it is this connection's alone, at whatever broker: others may send to it, and do not declare,
+                receive from, browse, purge, delete, bind or unbind it. It goes when this connection is closed, or has
+                been gone for `auto_delete_timeout_s`; "manta.exclusive".
 
         Raises:
             Exists: it is there with another definition.
@@ -264,6 +268,7 @@ class Management:
             Unavailable: a member of the cluster is of an older version that does not know such an argument.
             NoStore: durable, and the cluster has no store.
             NotFound: passive and not there; or the alternate exchange is not there.
+            InUse: it is exclusive to another connection.
         """
         typed: dict[str, Any] = {
                  "max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
@@ -271,7 +276,8 @@ class Management:
                  "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
                  "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size,
                  "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active,
-                 "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s}  # fmt: skip
+                 "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
+                 "exclusive": exclusive}  # fmt: skip
         try:
             return self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:
@@ -456,7 +462,7 @@ class AsyncManagement:
         group_key: str | None = None, fair_key: str | None = None, flow_stop_count: int | None = None,
         flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
         fairshare: int | None = None, sequence_key: str | None = None, single_active: bool | None = None,
-        auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None,
+        auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
     ) -> bool | str:  # fmt: skip
         """As `Connection.declare_queue`."""
         typed: dict[str, Any] = {
@@ -465,7 +471,8 @@ class AsyncManagement:
                  "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
                  "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size,
                  "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active,
-                 "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s}  # fmt: skip
+                 "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
+                 "exclusive": exclusive}  # fmt: skip
         try:
             return await self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:

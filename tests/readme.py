@@ -94,6 +94,19 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/conversations/test_auto_delete.py::"
         "test_it_goes_when_its_last_consumer_in_the_cluster_has_gone_for_so_long",
     ],
+    "Exclusive queues": [
+        "tests/unit/client/test_exclusive_queues.py::test_a_client_that_moves_to_another_broker_has_it_still",
+        "tests/unit/conversations/test_exclusive_queues.py::test_a_client_that_comes_back_has_it_still",
+    ],
+    "Others may send to it": [
+        "tests/unit/client/test_exclusive_queues.py::test_others_send_to_it_and_do_nothing_else_with_it",
+        "tests/unit/conversations/test_exclusive_queues.py::test_others_may_send_to_it_and_nothing_else",
+    ],
+    "It goes when the connection is closed, and when it": [
+        "tests/unit/client/test_exclusive_queues.py::test_it_goes_at_once_when_its_connection_is_closed",
+        "tests/unit/client/test_exclusive_queues.py::test_it_waits_for_a_connection_that_is_lost",
+        "tests/unit/conversations/test_exclusive_queues.py::test_a_broker_that_dies_takes_the_connection_along",
+    ],
     "Queues without a name": [
         "tests/unit/client/test_made_names.py::test_each_has_a_name_like_no_other_and_may_be_used_by_it",
         "tests/unit/client/cli/test_cli.py::test_a_queue_without_a_name_gets_one",

@@ -356,10 +356,7 @@ class AsyncDriver(KnownOfItself, AsyncManagement):
         """
         conversation = self._conversation
         if conversation.failure is None:
-            for link in conversation.links():
-                link.flush()
-            conversation.closed = True
-            conversation.lost(ConnectionLost("this connection was closed: connect again"))
+            conversation.farewell()
         self._stop_beat()
         if self._seeking is not None:
             self._seeking.cancel()

@@ -121,6 +121,7 @@ class Conversation:
         self._reattaching: set[int] = set()
         self._detaching: set[int] = set()
         self._stopped = ""  # why flow control is on in the cluster
+        self._has_own = False  # it may have queues for itself
 
     # ---- in and out
 
@@ -181,6 +182,16 @@ class Conversation:
         self.gate.begin()
         for link in self.links():
             link.ended(failure)
+
+    def farewell(self) -> None:
+        """Its owner closes the connection: say what has gathered, and that nobody comes back for its queues."""
+        for link in self.links():
+            link.flush()
+        if self._has_own:
+            self._numbers += 1
+            self.write(Command(self._numbers, "leave", {}))
+        self.closed = True
+        self.lost(ConnectionLost("this connection was closed: connect again"))
 
     def lost_because(self, reason: str, tried: Iterable[str] = ()) -> None:
         """The link is lost for `reason`, and so is the connection; no broker at the addresses `tried` took over."""
@@ -271,6 +282,7 @@ class Conversation:
     def command(self, name: str, arguments: dict[str, Any]) -> int:
         self.check()
         arguments = copied(arguments, f"the arguments of {name}")  # it may be asked again
+        self._has_own = self._has_own or arguments.get("arguments", {}).get("manta.exclusive", False) is not False
         self._numbers += 1
         number = self._numbers
         command = self._asked[number] = Command(number, name, arguments)

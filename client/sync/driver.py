@@ -287,9 +287,6 @@ class Driver(KnownOfItself, Management):
         """
         with self._lock:
             if self._conversation.failure is None:
-                for link in self._conversation.links():
-                    link.flush()
-                self._conversation.closed = True
-                self._conversation.lost(ConnectionLost("this connection was closed: connect again"))
+                self._conversation.farewell()
             self._lock.notify_all()
         self._wire.close()

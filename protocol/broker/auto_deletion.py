@@ -15,6 +15,7 @@ from .cluster_state import ClusterState
 from .requests import Requests
 
 VACANT = "was deleted, as its last consumer had gone and none had come again in time (auto_delete)"
+PARTED = "was deleted, as the connection that had it for itself (exclusive) was over"
 
 
 class AutoDeletion:
@@ -22,13 +23,13 @@ class AutoDeletion:
         self._cluster = cluster
         self._requests = requests
         self._rank_ms = timing.auto_delete_rank_ms
-        # (queue id, index of the event with which its last consumer went) -> when this broker heard of it
+        # (queue id, index of the event with which its last consumer, or its client, went) -> when this broker heard it
         self._heard_ms: dict[tuple[str, int], int] = {}
         self._ordered: set[tuple[str, int]] = set()  # whose deletion is on its way
 
     def look(self, now_ms: int) -> None:
         """Called every beat: is some queue's time over?"""
-        waits = self._cluster.wiring.vacancies.waits()
+        waits = self._cluster.wiring.left()
         if not waits and not self._heard_ms:
             return
         self._heard_ms = {left: self._heard_ms.get(left, now_ms) for left in waits}

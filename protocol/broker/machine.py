@@ -61,6 +61,7 @@ from .connections import Connections
 from .consumers import Consumers
 from .dead_letters import DeadLetterRoutes
 from .deletion import Deletions
+from .exclusive_queues import ExclusiveQueues
 from .flow_news import FlowNews
 from .investiture import Investiture
 from .lease import Lease
@@ -131,9 +132,10 @@ class BrokerMachine(Acceptor):
         self.deletions = Deletions(self, cluster, requests, self.transfers, self.consumers, questions.look)
         self.resets = Resets(self, cluster)
         self.auto_deletion = AutoDeletion(cluster, requests, timing)
+        self.exclusive_queues = ExclusiveQueues(cluster, requests, self.connections.connected)
         self.management = Management(
             self, cluster, requests, questions, self.deletions, self.resets, placement.of, self.report, self.stored,
-            limits.queue_bytes, sessions,
+            limits.queue_bytes, sessions, self.exclusive_queues,
         )  # fmt: skip
         self.queue_changes = QueueChanges(
             self, cluster, requests, self.lifecycle, placement, questions, self.transfers, self.senders, self.receivers
@@ -142,8 +144,9 @@ class BrokerMachine(Acceptor):
         self.memory = MemoryWatch(self, cluster, limits, placement.replicas, lambda: self.connections.addresses)
         self.flow_news = FlowNews(self, cluster, sessions)
         self._client_rules = client_rules(
-            self.connections, self.senders, self.receivers, self.transfers, self.management, self.flow_news
-        )
+            self.connections, self.senders, self.receivers, self.transfers, self.management, self.flow_news,
+            self.exclusive_queues,
+        )  # fmt: skip
 
     @property
     def wiring(self) -> Wiring:
@@ -249,6 +252,7 @@ class BrokerMachine(Acceptor):
         self.connections.forget(session, code, text)
         self.transfers.ended(session)
         self.receivers.ended(session)
+        self.exclusive_queues.ended(session)
 
     # ---- the sequencer
 
@@ -335,6 +339,7 @@ class BrokerMachine(Acceptor):
     def _applied(self, entry: Entry, event: AnyEvent, outcome: Outcome) -> None:
         """Follow up on an applied event of the cluster stream."""
         self.receivers.applied(event, outcome)
+        self.exclusive_queues.applied(event, outcome)
         if type(event) is Recount:
             self.consumers.recount()
         elif type(event) is Condemn and not outcome.code:
@@ -347,6 +352,7 @@ class BrokerMachine(Acceptor):
         """An update brings the wiring to this broker, which is blank."""
         if self.lifecycle.restore(peer, frame):
             self.deletions.restored()
+            self.exclusive_queues.restored()
             self.investiture.ordered()
             self.placement.restored()
             self.needs_ack = True

@@ -50,6 +50,7 @@ from .command_arguments import (
     UnbindArguments,
 )
 from .deletion import Deletions
+from .exclusive_queues import ExclusiveQueues
 from .made_names import named
 from .questions import PURGE, STAT, Questions
 from .rebinding import bound
@@ -59,6 +60,8 @@ from .session import Session
 from .statistics import OF_QUEUES, added_up, parts_of
 
 Answer = Callable[..., None]
+LEAVE = "leave"
+"""A command without an answer: the client closes its connection, and does not come back."""
 
 NO_STORE_TEXT = (
     "queue {!r} cannot be durable: this cluster has no store, and what is in it ends with it: start the cluster with "
@@ -87,6 +90,7 @@ class Management:
         stored: the cluster has a store, so a queue may be durable.
         queue_bytes: as in `Limits`.
         sessions: peer -> its session, of all connections.
+        exclusives: queues that one client has for itself.
     """
 
     def __init__(
@@ -102,6 +106,7 @@ class Management:
         stored: bool,
         queue_bytes: int,
         sessions: Mapping[str, Session],
+        exclusives: ExclusiveQueues,
     ) -> None:
         self._outbox = outbox
         self._cluster = cluster
@@ -114,6 +119,7 @@ class Management:
         self._stored = stored
         self._queue_bytes = queue_bytes
         self._sessions = sessions
+        self._exclusives = exclusives
 
     def run(self, session: Session, frame: Command) -> None:
         """Start a command; its `Reply` comes now or when it is complete, if the connection is still there then."""
@@ -122,6 +128,9 @@ class Management:
             if self._sessions.get(session.peer) is session:
                 self._outbox.send(session.peer, Reply(frame.number, value, code, text))
 
+        if frame.name == LEAVE:
+            session.leaving = True
+            return
         try:
             rule, shape = _COMMANDS[frame.name]
         except KeyError:
@@ -136,7 +145,8 @@ class Management:
             rule = _RESCUED.get(frame.name, rule)
         try:
             arguments = msgspec.convert(frame.arguments, shape)
-            rule(self, answer, arguments)
+            self._exclusives.check(session, frame.name, arguments)
+            rule(self, answer, arguments, *([session] if rule is Management._declare_queue else []))
         except msgspec.ValidationError as error:
             answer(code=INVALID, text=f"command {frame.name}: {error}")
         except PeerError as error:
@@ -160,7 +170,7 @@ class Management:
 
         versions.once_known(known)
 
-    def _declare_queue(self, answer: Answer, a: DeclareQueueArguments) -> None:
+    def _declare_queue(self, answer: Answer, a: DeclareQueueArguments, session: Session) -> None:
         if a.passive:
             self._queue_named(a.name)
             answer({"changed": False})
@@ -176,6 +186,9 @@ class Management:
             answer(value if code else value | {"name": name}, code, text)
 
         event = DeclareQueue(name, arguments, a.durable, a.alternate)
+        if read(QueueSettings, arguments).exclusive:
+            here = self._cluster.broker, self._cluster.inc
+            event = DeclareQueue(name, arguments, a.durable, a.alternate, session.client, *here, session.life)
         self._order(declared, event, queue_known_from(arguments), OLDER_TEXT.format(name))
 
     def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:
@@ -347,7 +360,7 @@ def _described(queue: QueueDefinition, report: dict[str, Any]) -> dict[str, Any]
     return declared | report
 
 
-_COMMANDS: dict[str, tuple[Callable[[Management, Answer, Any], None], type[msgspec.Struct]]] = {
+_COMMANDS: dict[str, tuple[Callable[..., None], type[msgspec.Struct]]] = {
     "declare_queue": (Management._declare_queue, DeclareQueueArguments),
     "delete_queue": (Management._delete_queue, DeleteQueueArguments),
     "declare_exchange": (Management._declare_exchange, DeclareExchangeArguments),

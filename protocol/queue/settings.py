@@ -62,6 +62,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
     single_active: one consumer at a time gets messages, in the whole cluster: the first that came, while it is there.
     auto_delete: it goes when its last consumer in the whole cluster has gone; one that has had none yet stays.
     auto_delete_timeout_s: it waits so long, in seconds, for one to come again; `AUTO_DELETE_TIMEOUT_S`, unless given.
+    exclusive: it is the client's that has declared it, and goes when its connection is closed, or gone for as long.
     exchange: it is this exchange's own, and all that comes goes on from there (`relay.py`); "" for no such queue.
     exchange_sequence: with its number. exchange_initial: the last message stays, for queues that are bound later.
     """
@@ -191,9 +192,13 @@ class QueueSettings(msgspec.Struct, frozen=True):
         Argument("qpid.auto_delete_timeout", "give a number of seconds, or 0 to have it go at once"),
     ] = DEFAULT  # fmt: skip
 
+    exclusive: Annotated[
+        bool, Argument("manta.exclusive", "give true, or leave it out", words=(("true", True), ("false", False))),
+    ] = False  # fmt: skip
+
     @property
     def vacant_s(self) -> int:
-        """How many seconds it waits for somebody to use it again."""
+        """How many seconds it waits for somebody to use it again, or for its client."""
         return AUTO_DELETE_TIMEOUT_S if self.auto_delete_timeout_s == DEFAULT else self.auto_delete_timeout_s
 
     exchange: Annotated[str, Meta(min_length=1), Argument("manta.exchange", "it is an exchange's own")] = ""
@@ -255,8 +260,8 @@ def declared(arguments: dict[str, Any]) -> QueueSettings:
         settings = replace(settings, overflow=RING if theirs else REJECT)
     _check_flow(settings)
     _check_alerts(settings)
-    if settings.auto_delete_timeout_s != DEFAULT and not settings.auto_delete:
-        raise PeerError(INVALID, "auto_delete_timeout_s needs auto_delete: give it, or leave the time-out out")
+    if settings.auto_delete_timeout_s != DEFAULT and not (settings.auto_delete or settings.exclusive):
+        raise PeerError(INVALID, "auto_delete_timeout_s needs auto_delete or exclusive: give one, or leave it out")
     return settings
 
 

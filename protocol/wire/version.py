@@ -71,7 +71,8 @@ meanwhile is taken for its answer.
 11: `Opened.cluster`: a client goes on at a broker before 11 whatever its cluster is.
 Queues that go when nobody uses them any more, with `DeleteQueue.vacant`, which a member before 11 would pass over and
 delete a queue that is used: refused while one is in the cluster. `fresh` of declare_queue, which a broker before 11
-refuses."""
+refuses. `Exclusive`, and `client` with what follows it in `DeclareQueue`: a member before 11 would let others at a
+queue that one client has for itself: refused likewise."""
 KNOWS_MADE_NAMES = 11
 """The minor version from which a broker makes names of queues."""
 KNOWS_AUTO_DELETE = 11

@@ -126,7 +126,7 @@ def queue_known_from(arguments: dict[str, Any]) -> int:
     if not arguments.keys() & OF_QUEUES:
         return 0
     settings = read(QueueSettings, arguments)
-    if settings.auto_delete:
+    if settings.auto_delete or settings.exclusive:
         return KNOWS_AUTO_DELETE
     if settings.shares:
         return KNOWS_SHARES

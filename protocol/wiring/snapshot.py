@@ -71,6 +71,25 @@ class Standing(msgspec.Struct, frozen=True, array_like=True):
     life: int
 
 
+class Presence(msgspec.Struct, frozen=True, array_like=True):
+    """The connection of the client that has the queue of that id for itself: see `Exclusive`."""
+
+    queue: str
+    broker: str
+    inc: int
+    life: int
+
+
+class ExclusivesSnapshot(msgspec.Struct, frozen=True, array_like=True):
+    """`Exclusives`: queue id and index of those whose client has gone, and of these the ids whose client said so; queue
+    id and the latest connection of its client."""
+
+    present: list[Presence] = []
+    parted: list[tuple[str, int]] = []
+    closed: list[str] = []
+    lives: list[tuple[str, int]] = []
+
+
 class UsesSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """`Uses`, where every use is known. `out`: brokers, each with the newest incarnation that is out; `lines`: those of
     each queue together, in their order."""
@@ -100,6 +119,7 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     links: list[Binding] = []
     made: list[int] = []
     vacant: list[tuple[str, int]] = []
+    exclusives: ExclusivesSnapshot = ExclusivesSnapshot()
 
 
 class ClusterOutline(msgspec.Struct, frozen=True, array_like=True):

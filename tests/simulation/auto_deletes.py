@@ -149,8 +149,10 @@ class AutoDeletes:
 
     def _goes(self, id: str) -> None:
         """A queue is deleted since nobody uses it any more: by the log that is so, for long enough."""
-        self.gone += 1
         wiring = self._watch.wiring
+        if id not in wiring.vacated:
+            return
+        self.gone += 1
         arguments = wiring.defined[id.rpartition("#")[0]][0]
         left_us = self._left_us[id, wiring.vacated[id]]
         if self._world.now_us - left_us < arguments["qpid.auto_delete_timeout"] * 1_000_000 - SLACK_US:

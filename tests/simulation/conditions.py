@@ -34,7 +34,7 @@ class Conditions:
                   Detached: self._ends, Completed: self._completed},
         )  # fmt: skip
         watch.on_condition.append(self._deleted)
-        watch.on_vacant.append(self._was_unused)
+        watch.on_vacant.append(self._was_left)
 
     def _client(self, line: str) -> str:
         user = getattr(self.world.clients.get(line), "user", None)
@@ -77,6 +77,11 @@ class Conditions:
         if condemned.if_empty:
             self.empty += 1
             self._was_empty(id)
+
+    def _was_left(self, id: str) -> None:
+        """Not so of a queue whose client has left it: lines that it has left may be taken for consumers still."""
+        if id in self.watch.wiring.vacated:
+            self._was_unused(id)
 
     def _was_unused(self, id: str) -> None:
         for (line, handle), (broker, queue) in self._attached.items():

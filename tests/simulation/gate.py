@@ -51,6 +51,7 @@ from . import (
     mutants_memory,
     mutants_modify,
     mutants_no_local,
+    mutants_own_queues,
     mutants_queues,
     mutants_ranks,
     mutants_recovered,
@@ -62,6 +63,7 @@ from . import (
     mutants_several,
     mutants_truth,
     no_locals,
+    own_queues,
     ranks,
     relays,
     selectors,
@@ -96,6 +98,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
             mutants_memory,
             mutants_modify,
             mutants_no_local,
+            mutants_own_queues,
             mutants_ranks,
             mutants_relays,
             mutants_routes,
@@ -155,6 +158,7 @@ _MEMORY: list[tuple[ModuleType | type, str, Any]] = [(memories, "SHARE", 1.0), (
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **{name: [(auto_deletes, "STORIES", 1.0)] for name in mutants_auto_delete.ALL},
     **{name: [(made_names, "STORIES", 1.0)] for name in mutants_made_names.ALL},
+    **{name: [(own_queues, "STORIES", 1.0)] for name in mutants_own_queues.ALL},
     "consumers_of_a_broker_that_is_out_are_not_missed": [
         (auto_deletes, "STORIES", 1.0),
         (faults, "KINDS", faults.KINDS + ["broker"] * 12),

@@ -14,7 +14,7 @@ from typing import Any
 from mantamq.client.books.conversation import Conversation
 from mantamq.client.books.patience import LOOK_S
 from mantamq.client.books.reconnect import Search
-from mantamq.client.errors import ConnectionLost, MantaError
+from mantamq.client.errors import MantaError
 from mantamq.client.management import _Ask
 from mantamq.protocol.wire.client_frames import AttachReceiver, AttachSender, Flow
 from mantamq.protocol.wire.frame import Frame
@@ -240,9 +240,7 @@ class User:
     def leave(self) -> None:
         """Close the connection, as the drivers do."""
         conversation, line = self.conversation, self.line
-        for link in conversation.links():
-            link.flush()
-        conversation.lost(ConnectionLost("closed"))
+        conversation.farewell()
         if line is not None:
             self.line = None
             self.world.cut_client(line.name, line.broker)

@@ -43,6 +43,7 @@ from .model import Violation
 from .modifies import Modifies, Undeliverable
 from .moves import Moves
 from .no_locals import NoLocals
+from .own_queues import OwnQueues
 from .ranks import Ranks
 from .recovered import Recovered
 from .relays import Relays
@@ -185,6 +186,7 @@ class Story:
         self.actives = Actives(self.world, self.watch, seed)
         self.auto_deletes = AutoDeletes(self.world, self.watch, seed)
         self.made_names = MadeNames(self.watch, seed)
+        self.own_queues = OwnQueues(self.world, self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
         self.singles: Singles | None = None
@@ -425,6 +427,7 @@ class Story:
                 self._claim()
             self.auto_deletes.maybe(self)
             self.made_names.maybe(self)
+            self.own_queues.maybe(self)
             self.figures.maybe([client for client in self._lined if client.opened and client.alive])
             if self.cuts and rng.random() < 0.1 and world.links_of_order():
                 world.cut_link(*rng.choice(world.links_of_order()), down_us=rng.choice([100, 2_000, 50_000]))
@@ -682,6 +685,8 @@ class Story:
         self._replace_the_cut_off()
         self.until(self.flows.lifted, "flow control is lifted")
         self.until(lambda: not self.watch.unanswered, "requests are answered though nobody does anything more")
+        self.own_queues.leave()
+        self.until(self.own_queues.over, "what was one client's has gone with that")
         self.until(self.auto_deletes.over, "what has lost its last consumer has gone")
         alive = [client for client in self.clients if client.alive] or [self.client()]
         for name in self.temporary[::2]:

@@ -40,9 +40,9 @@ def test_who_asks_again_at_another_broker_has_made_one(cluster, connection):
     thread.start()
     wait_until(lambda: cluster.call(lambda: cluster.cluster.machines["b2"].wiring.queues()))
     cluster.shut("b1")
+    wait_until(lambda: connection.reconnects == 1)
     cluster.let_go()
     thread.join(10)
-    assert connection.reconnects == 1
     assert [queue["name"] for queue in connection.queues()] == asking
 
 
