@@ -183,7 +183,7 @@ class Management:
             raise PeerError(NO_STORE, NO_STORE_TEXT.format(name))
 
         def declared(value: Any = None, code: str = "", text: str = "") -> None:
-            answer(value if code else value | {"name": name}, code, text)
+            answer(value if code or a.name else value | {"name": name}, code, text)
 
         event = DeclareQueue(name, arguments, a.durable, a.alternate)
         if read(QueueSettings, arguments).exclusive:
