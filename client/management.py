@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
+from .books.abilities import MADE_NAMES, Ability
 from .definitions.document import document_of
 from .errors import Invalid
 
@@ -22,20 +24,56 @@ def parse_address(address: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Ask(Generic[T]):
-    """A command. Attributes: name; arguments; pick: what its answer comes to."""
+    """A command. Attributes: name; arguments; pick: what its answer comes to; needs: what its broker must know."""
 
     name: str
     arguments: dict[str, Any]
     pick: Callable[[Any], T]
+    needs: Ability | None = None
 
 
 def _declare_queue(
-    name: str, durable: bool, alternate: str, arguments: dict[str, Any] | None, passive: bool, **typed: Any
-) -> _Ask[bool]:
-    """`typed`: keywords that are arguments of brokers (`TYPED`), those that are not None."""
+    name: str, durable: bool, alternate: str, arguments: dict[str, Any] | None, passive: bool, fresh: str = "",
+    **typed: Any,
+) -> _Ask[Any]:  # fmt: skip
+    """A queue without a name gets one that is made of `fresh`, "" for something drawn now.
+
+    Args:
+        typed: keywords that are arguments of brokers (`TYPED`), those that are not None.
+    """
     given = _with_typed(arguments, {keyword: value for keyword, value in typed.items() if value is not None})
-    what = {"name": name, "durable": durable, "alternate": alternate}
-    return _Ask("declare_queue", what | {"arguments": given, "passive": passive}, _changed)
+    what: dict[str, Any] = {"name": name, "durable": durable, "alternate": alternate}
+    what |= {"arguments": given, "passive": passive}
+    if name:
+        return _Ask("declare_queue", what, _changed)
+    if passive:
+        raise Invalid("without a name there is no queue to look for: give one, or leave out passive")
+    return _Ask("declare_queue", what | {"fresh": fresh or uuid.uuid4().hex}, _name, MADE_NAMES)
+
+
+class QueueKeywords(TypedDict, total=False):
+    """The keywords of `declare_queue` that are arguments of brokers."""
+
+    max_count: int | None
+    max_size: int | None
+    overflow: str | None
+    priorities: int | None
+    last_value_key: str | None
+    group_key: str | None
+    fair_key: str | None
+    flow_stop_count: int | None
+    flow_resume_count: int | None
+    flow_stop_size: int | None
+    flow_resume_size: int | None
+    fairshare: int | None
+    sequence_key: str | None
+    single_active: bool | None
+    auto_delete: bool | None
+    auto_delete_timeout_s: int | None
+    exclusive: bool | None
+    dead_letters: str | None
+    delivery_limit: int | None
+    dead_letter_key: str | None
 
 
 TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow": "qpid.policy_type",
@@ -48,6 +86,7 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
          "dead_letters": "manta.dead_letters", "delivery_limit": "manta.delivery_limit",
          "dead_letter_key": "manta.dead_letter_key",
          "internal": "manta.internal", "auto_delete": "manta.auto_delete",
+         "auto_delete_timeout_s": "qpid.auto_delete_timeout", "exclusive": "manta.exclusive",
          "sequence": "qpid.msg_sequence", "initial": "qpid.ive"}  # fmt: skip
 """Keyword of `declare_queue` or `declare_exchange` -> the argument that it is."""
 
@@ -137,6 +176,10 @@ def _changed(value: Any) -> bool:
     return bool(value["changed"])
 
 
+def _name(value: Any) -> str:
+    return str(value["name"])
+
+
 def _purged(value: Any) -> int:
     return int(value["purged"])
 
@@ -159,6 +202,18 @@ class Management:
     def _ask(self, ask: _Ask[T]) -> T:
         raise NotImplementedError
 
+    @overload
+    def declare_queue(  # pyright: ignore[reportOverlappingOverload]
+        self, name: Literal[""], durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
+        passive: bool = False, **typed: Unpack[QueueKeywords],
+    ) -> str: ...  # fmt: skip
+
+    @overload
+    def declare_queue(
+        self, name: str, durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
+        passive: bool = False, **typed: Unpack[QueueKeywords],
+    ) -> bool: ...  # fmt: skip
+
     def declare_queue(
         self, name: str, durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
         passive: bool = False, *, max_count: int | None = None, max_size: int | None = None,
@@ -167,8 +222,13 @@ class Management:
         flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
         fairshare: int | None = None, sequence_key: str | None = None, single_active: bool | None = None,
         dead_letters: str | None = None, delivery_limit: int | None = None, dead_letter_key: str | None = None,
-    ) -> bool:  # fmt: skip
-        """Create a queue unless it is there. Returns whether it is new.
+        auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
+    ) -> bool | str:  # fmt: skip
+        """Create a queue unless it is there.
+
+        Returns:
+            Whether it is new; or, where the name is "", the name that the broker has made for it, like no other and
+            not to be guessed: it begins with "manta.gen-".
 
         Args:
             durable: what is in it survives a stop of the whole cluster, and a power cut: nothing completes before it
@@ -209,6 +269,14 @@ class Management:
                 given; "x-delivery-limit".
             dead_letter_key: the key by which dead letters go to the alternate: the queue's name, unless given;
                 "x-dead-letter-routing-key".
+            auto_delete: it goes, with what is in it, when its last consumer has gone, at whatever broker, and none has
+                come again in time; one that has had none yet stays, and browsers do not count; "manta.auto_delete".
+            auto_delete_timeout_s: so many seconds; 0: it goes at once, also from under a client that looks for another
+                broker. 40 where none is named: as long as a client may look for one (`reconnect_s`, 30) and wait for
+                its answer (`timeout`, 10), so one that comes back finds the queue; "qpid.auto_delete_timeout".
+            exclusive: it is this connection's alone, at whatever broker: others may send to it, and do not declare,
+                receive from, browse, purge, delete, bind or unbind it. It goes when this connection is closed, or has
+                been gone for `auto_delete_timeout_s`; "manta.exclusive".
 
         Raises:
             Exists: it is there with another definition.
@@ -216,14 +284,18 @@ class Management:
             Unavailable: a member of the cluster is of an older version that does not know such an argument.
             NoStore: durable, and the cluster has no store.
             NotFound: passive and not there; or the alternate exchange is not there.
+            InUse: it is exclusive to another connection.
         """
-        typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
+        typed: dict[str, Any] = {
+                 "max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
                  "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key,
                  "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
                  "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size,
                  "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active,
                  "dead_letters": dead_letters, "delivery_limit": delivery_limit,
-                 "dead_letter_key": dead_letter_key}  # fmt: skip
+                 "dead_letter_key": dead_letter_key,
+                 "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
+                 "exclusive": exclusive}  # fmt: skip
         try:
             return self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:
@@ -399,6 +471,18 @@ class AsyncManagement:
     async def _ask(self, ask: _Ask[T]) -> T:
         raise NotImplementedError
 
+    @overload
+    async def declare_queue(  # pyright: ignore[reportOverlappingOverload]
+        self, name: Literal[""], durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
+        passive: bool = False, **typed: Unpack[QueueKeywords],
+    ) -> str: ...  # fmt: skip
+
+    @overload
+    async def declare_queue(
+        self, name: str, durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
+        passive: bool = False, **typed: Unpack[QueueKeywords],
+    ) -> bool: ...  # fmt: skip
+
     async def declare_queue(
         self, name: str, durable: bool = False, alternate: str = "", arguments: dict[str, Any] | None = None,
         passive: bool = False, *, max_count: int | None = None, max_size: int | None = None,
@@ -407,15 +491,19 @@ class AsyncManagement:
         flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
         fairshare: int | None = None, sequence_key: str | None = None, single_active: bool | None = None,
         dead_letters: str | None = None, delivery_limit: int | None = None, dead_letter_key: str | None = None,
-    ) -> bool:  # fmt: skip
+        auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
+    ) -> bool | str:  # fmt: skip
         """As `Connection.declare_queue`."""
-        typed = {"max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
+        typed: dict[str, Any] = {
+                 "max_count": max_count, "max_size": max_size, "overflow": overflow, "priorities": priorities,
                  "last_value_key": last_value_key, "group_key": group_key, "fair_key": fair_key,
                  "flow_stop_count": flow_stop_count, "flow_resume_count": flow_resume_count,
                  "flow_stop_size": flow_stop_size, "flow_resume_size": flow_resume_size,
                  "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active,
                  "dead_letters": dead_letters, "delivery_limit": delivery_limit,
-                 "dead_letter_key": dead_letter_key}  # fmt: skip
+                 "dead_letter_key": dead_letter_key,
+                 "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
+                 "exclusive": exclusive}  # fmt: skip
         try:
             return await self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:

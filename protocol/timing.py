@@ -114,6 +114,9 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """How often a broker and its replica send each other a sign of life."""
     replica_patience_ms: int = 3000
     """A replica silent for longer is taken for dead by its broker: it may hold consume locks, and stand still."""
+    auto_delete_rank_ms: int = 1000
+    """A queue whose consumers have left it for long enough is deleted by the first broker; each next one waits this
+    much longer, in case it is gone."""
     lock_idle_ms: int = 200
     """An owner whose consumers have had no credit for this time gives the lock up even if no other broker wants it."""
     first_duty_ms: int = 10_000

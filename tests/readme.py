@@ -76,6 +76,44 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_no_local.py::test_a_queue_with_groups_has_none_but_for_browsers",
         "tests/unit/client/test_no_local.py::test_browsers_and_selectors_have_it_too",
     ],
+    "Queues that go with their last consumer": [
+        "tests/unit/client/test_auto_delete.py::test_it_goes_with_the_last_consumer_and_what_is_in_it",
+        "tests/unit/client/test_auto_delete.py::"
+        "test_it_waits_for_as_long_as_a_client_looks_for_another_broker_unless_it_says_otherwise",
+        "tests/unit/client/test_auto_delete.py::test_a_client_that_moves_to_another_broker_finds_it_and_its_messages",
+        "tests/unit/client/cli/test_cli.py::test_a_queue_that_goes_with_its_last_consumer",
+    ],
+    "It goes at all brokers at one place of the": [
+        "tests/unit/conversations/test_auto_delete.py::"
+        "test_it_goes_when_its_last_consumer_in_the_cluster_has_gone_for_so_long",
+        "tests/unit/conversations/test_auto_delete.py::test_whoever_dies_meanwhile_it_goes_no_earlier_and_not_much_later",
+        "tests/unit/conversations/test_auto_delete.py::test_who_comes_while_the_deletion_is_on_its_way_keeps_it",
+        "tests/unit/conversations/test_auto_delete.py::test_at_once_if_it_is_not_to_wait",
+    ],
+    "One that has had no consumer yet stays, and browsers": [
+        "tests/unit/conversations/test_auto_delete.py::"
+        "test_it_goes_when_its_last_consumer_in_the_cluster_has_gone_for_so_long",
+    ],
+    "Exclusive queues": [
+        "tests/unit/client/test_exclusive_queues.py::test_a_client_that_moves_to_another_broker_has_it_still",
+        "tests/unit/conversations/test_exclusive_queues.py::test_a_client_that_comes_back_has_it_still",
+    ],
+    "Others may send to it": [
+        "tests/unit/client/test_exclusive_queues.py::test_others_send_to_it_and_do_nothing_else_with_it",
+        "tests/unit/conversations/test_exclusive_queues.py::test_others_may_send_to_it_and_nothing_else",
+    ],
+    "It goes when the connection is closed, and when it": [
+        "tests/unit/client/test_exclusive_queues.py::test_it_goes_at_once_when_its_connection_is_closed",
+        "tests/unit/client/test_exclusive_queues.py::test_it_waits_for_a_connection_that_is_lost",
+        "tests/unit/conversations/test_exclusive_queues.py::test_a_broker_that_dies_takes_the_connection_along",
+    ],
+    "Queues without a name": [
+        "tests/unit/client/test_made_names.py::test_each_has_a_name_like_no_other_and_may_be_used_by_it",
+        "tests/unit/client/cli/test_cli.py::test_a_queue_without_a_name_gets_one",
+    ],
+    "One is made for each call": [
+        "tests/unit/client/test_made_names.py::test_who_asks_again_at_another_broker_has_made_one",
+    ],
     "Exchanges that number: through declare_exchange": [
         "tests/unit/client/test_relays.py::test_each_message_has_its_number_in_the_exchange",
         "tests/unit/client/test_relays.py::test_what_is_sent_at_several_brokers_has_one_order",

@@ -337,6 +337,8 @@ class AsyncDriver(KnownOfItself, AsyncManagement):
 
     async def _ask(self, ask: _Ask[T]) -> T:
         conversation = self._conversation
+        if ask.needs is not None:
+            conversation.abilities.require(ask.needs)
         number = conversation.command(ask.name, ask.arguments)
         try:
             await self._until(lambda: conversation.replied(number))
@@ -354,10 +356,7 @@ class AsyncDriver(KnownOfItself, AsyncManagement):
         """
         conversation = self._conversation
         if conversation.failure is None:
-            for link in conversation.links():
-                link.flush()
-            conversation.closed = True
-            conversation.lost(ConnectionLost("this connection was closed: connect again"))
+            conversation.farewell()
         self._stop_beat()
         if self._seeking is not None:
             self._seeking.cancel()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ...protocol.wire.client_frames import AttachReceiver, AttachSender, Opened
 from ...protocol.wire.version import (
     KNOWS_EXCLUSIVE,
+    KNOWS_MADE_NAMES,
     KNOWS_MODIFY,
     KNOWS_NO_LOCAL,
     KNOWS_RANKS,
@@ -42,6 +43,7 @@ EXCLUSIVE = Ability(KNOWS_EXCLUSIVE, "knows no exclusive receivers")
 PRIORITIES = Ability(KNOWS_RANKS, "knows no priorities of receivers")
 NO_LOCAL = Ability(KNOWS_NO_LOCAL, "knows no no_local receivers")
 SEVERAL_KEYS = Ability(KNOWS_SEVERAL_KEYS, "routes by one key", "several need {}")
+MADE_NAMES = Ability(KNOWS_MADE_NAMES, "makes no names of queues", "that needs {}; give the queue a name")
 MODIFY = Ability(KNOWS_MODIFY, "cannot modify messages", "that needs {}; release or reject them")
 
 _OF_SENDERS: list[tuple[Ability, Callable[[AttachSender], bool]]] = [(MANDATORY, lambda frame: frame.mandatory)]

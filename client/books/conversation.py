@@ -122,6 +122,7 @@ class Conversation:
         self._reattaching: set[int] = set()
         self._detaching: set[int] = set()
         self._stopped = ""  # why flow control is on in the cluster
+        self._has_own = False  # it may have queues for itself
 
     # ---- in and out
 
@@ -182,6 +183,16 @@ class Conversation:
         self.gate.begin()
         for link in self.links():
             link.ended(failure)
+
+    def farewell(self) -> None:
+        """Its owner closes the connection: say what has gathered, and that nobody comes back for its queues."""
+        for link in self.links():
+            link.flush()
+        if self._has_own:
+            self._numbers += 1
+            self.write(Command(self._numbers, "leave", {}))
+        self.closed = True
+        self.lost(ConnectionLost("this connection was closed: connect again"))
 
     def lost_because(self, reason: str, tried: Iterable[str] = ()) -> None:
         """The link is lost for `reason`, and so is the connection; no broker at the addresses `tried` took over."""
@@ -276,6 +287,7 @@ class Conversation:
             check_depth([arguments], DEFAULT.depth)
         except PeerError as problem:  # a broker would end the connection
             raise Invalid(f"the arguments of {name} cannot be sent: {problem.text}") from None
+        self._has_own = self._has_own or arguments.get("arguments", {}).get("manta.exclusive", False) is not False
         self._numbers += 1
         number = self._numbers
         command = self._asked[number] = Command(number, name, arguments)

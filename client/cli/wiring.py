@@ -60,7 +60,7 @@ def pairs(words: list[str] | None) -> dict[str, Any]:
 
 
 def queue_add(
-    name: str,
+    name: Annotated[str, typer.Argument(help="left out: the broker makes one")] = "",
     durable: Annotated[bool, typer.Option("--durable/--transient", help="survives stops and power cuts")] = False,
     alternate: Annotated[str, typer.Option(help="exchange for dead letters")] = "",
     max_count: Annotated[int | None, typer.Option(help="so many messages at most")] = None,
@@ -95,21 +95,27 @@ def queue_add(
         int | None, typer.Option(help="what comes back more often goes to the alternate, or is discarded")
     ] = None,
     dead_letter_key: Annotated[str | None, typer.Option(help="the key of dead letters; the queue's name")] = None,
+    auto_delete: Annotated[bool, typer.Option("--auto-delete", help="it goes with the last of its consumers")] = False,
+    auto_delete_timeout_s: Annotated[
+        int | None, typer.Option("--auto-delete-timeout-s", help="so many seconds after that; 40 unless given")
+    ] = None,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""
     with connection(broker, token) as c:
         try:
-            new = c.declare_queue(
+            answer = c.declare_queue(
                 name, durable, alternate, pairs(argument), max_count=max_count, max_size=max_size, overflow=overflow,
                 priorities=priorities, last_value_key=last_value_key, group_key=group_key, fair_key=fair_key,
                 flow_stop_count=flow_stop_count, flow_resume_count=flow_resume_count, flow_stop_size=flow_stop_size,
                 flow_resume_size=flow_resume_size, fairshare=fairshare, sequence_key=sequence_key,
                 single_active=single_active or None, dead_letters=dead_letters, delivery_limit=delivery_limit,
-                dead_letter_key=dead_letter_key,
+                dead_letter_key=dead_letter_key, auto_delete=auto_delete or None,
+                auto_delete_timeout_s=auto_delete_timeout_s,
             )  # fmt: skip
         except Invalid as refused:
             raise Invalid(_as_typed(refused.text)) from None
+    new, name = bool(answer), name or str(answer)
     say(f"queue {name} {'added' if new else 'is there already'}", {"queue": name, "new": new}, as_json)
 
 

@@ -136,8 +136,7 @@ class _File:
         kept, remarks = _kept("queue", arguments)
         if "x-overflow" in kept and not parse(QueueSettings, "queue", kept).limited:
             remarks.append(f"x-overflow={kept.pop('x-overflow')!r}: without a limit nothing happens at it")
-        if auto_delete:
-            remarks.append("auto_delete: the queue stays when its last consumer has gone")
+        kept |= {"manta.auto_delete": True} if auto_delete else {}
         if given and not alternate:
             remarks.insert(0, f"{at}={alternate!r}: {NO_DEFAULT}")
         elif given and DEAD_LETTER_KEY not in kept:

@@ -268,6 +268,8 @@ class Driver(KnownOfItself, Management):
     def _ask(self, ask: _Ask[T]) -> T:
         conversation = self._conversation
         with self._lock:
+            if ask.needs is not None:
+                conversation.abilities.require(ask.needs)
             number = conversation.command(ask.name, ask.arguments)
             try:
                 self._until(lambda: conversation.replied(number))
@@ -285,9 +287,6 @@ class Driver(KnownOfItself, Management):
         """
         with self._lock:
             if self._conversation.failure is None:
-                for link in self._conversation.links():
-                    link.flush()
-                self._conversation.closed = True
-                self._conversation.lost(ConnectionLost("this connection was closed: connect again"))
+                self._conversation.farewell()
             self._lock.notify_all()
         self._wire.close()

@@ -8,6 +8,7 @@ from typing import Any
 from ..wire.client_frames import AttachReceiver, AttachSender, Command, Detach, Dispose, Flow, Open, Transfer
 from ..wire.frame import Frame
 from .connections import Connections
+from .exclusive_queues import ExclusiveQueues
 from .flow_news import FlowNews
 from .management import Management
 from .receivers import Receivers
@@ -18,10 +19,10 @@ from .transfers import Transfers
 
 def client_rules(
     connections: Connections, senders: Senders, receivers: Receivers, transfers: Transfers, management: Management,
-    news: FlowNews,
+    news: FlowNews, exclusives: ExclusiveQueues,
 ) -> dict[type[Frame], Callable[[Session, Any], object]]:  # fmt: skip
     return {
-        Open: connections.open,
+        Open: lambda session, frame: connections.open(session, frame) or exclusives.opened(session),
         AttachSender: lambda session, frame: senders.attach(session, frame) or news.attached(session),
         AttachReceiver: receivers.attach,
         Detach: lambda session, frame: senders.detach(session, frame.handle) or receivers.detach(session, frame.handle),

@@ -8,11 +8,14 @@ import msgspec
 
 
 class DeclareQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
+    """Without a name it gets one that is made of `fresh` (`made_names.py`)."""
+
     name: str
     durable: bool = False
     alternate: str = ""
     arguments: dict[str, Any] = {}
     passive: bool = False
+    fresh: str = ""
 
 
 class DeleteQueueArguments(msgspec.Struct, forbid_unknown_fields=True):

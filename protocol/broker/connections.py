@@ -59,6 +59,10 @@ class Connections:
     def up(self, peer: str) -> None:
         self.sessions[peer] = Session(peer, self._limits)
 
+    def connected(self, client: str) -> Session | None:
+        """The session of the client of that id, None where it has none here."""
+        return self._clients.get(client)
+
     def forget(self, session: Session, code: str = "", text: str = "") -> None:
         """The connection is over. `code`: why this broker ends it, "" if it does not."""
         if code:

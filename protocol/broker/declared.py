@@ -1,7 +1,7 @@
 """All that clients have declared, as they would declare it again: what a definitions file is made of.
 
-It is the wiring of one moment. The standard's own exchanges are left out, and the queues that exchanges have for
-themselves, and of a queue's arguments those that only the cluster's defaults have given.
+It is the wiring of one moment. The standard's own exchanges are left out, and the queues that exchanges or clients have
+for themselves, with the bindings to these, and of a queue's arguments those that only the cluster's defaults gave.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from ..queue.settings import QueueSettings
+from ..wire.settings import read
 from ..wiring.definitions import Binding, QueueDefinition, given, standard
 from ..wiring.relays import relayed
 from ..wiring.wiring import Wiring
@@ -17,11 +19,17 @@ from ..wiring.wiring import Wiring
 
 def all_declared(wiring: Wiring) -> dict[str, list[dict[str, Any]]]:
     """ "exchanges", "queues" and "bindings"; a binding to an exchange has `to_exchange` in place of `queue`."""
+    queues = {one.name: one for one in wiring.queues() if not relayed(one) and not _is_a_clients(one)}
     return {
         "exchanges": [asdict(one) for one in wiring.exchanges() if not standard(one.name)],
-        "queues": [_queue(one) for one in wiring.queues() if not relayed(one)],
-        "bindings": [asdict(one) for one in wiring.bindings()] + [_link(one) for one in wiring.links()],
+        "queues": [_queue(one) for one in queues.values()],
+        "bindings": [asdict(one) for one in wiring.bindings() if one.queue in queues]
+        + [_link(one) for one in wiring.links()],
     }
+
+
+def _is_a_clients(one: QueueDefinition) -> bool:
+    return read(QueueSettings, one.arguments).exclusive
 
 
 def _queue(one: QueueDefinition) -> dict[str, Any]:

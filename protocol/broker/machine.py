@@ -41,28 +41,27 @@ from ..wire.flow_frames import Resident
 from ..wire.frame import Frame
 from ..wire.log_frames import (
     Append,
-    Evicted,
     Heartbeat,
     HeartbeatReply,
-    Left,
     Promise,
     Results,
     Suspect,
-    Update,
     UpdatePiece,
     UpdateStart,
 )
-from ..wire.majority_frames import ResetDone, Waits
-from ..wire.queue_frames import Cancelled, DeadLetter, Deliver, Drained, GivenUp, Hosted, QueueReply, Settled
-from ..wire.verdict_frames import Judged
+from ..wire.majority_frames import Waits
+from ..wire.queue_frames import DeadLetter, Hosted
 from ..wire.version import MINOR
 from ..wiring.wiring import Outcome, Wiring
+from .auto_deletion import AutoDeletion
 from .client_rules import client_rules
+from .cluster_rules import cluster_rules
 from .cluster_state import ClusterState
 from .connections import Connections
 from .consumers import Consumers
 from .dead_letters import DeadLetterRoutes
 from .deletion import Deletions
+from .exclusive_queues import ExclusiveQueues
 from .flow_news import FlowNews
 from .investiture import Investiture
 from .lease import Lease
@@ -132,9 +131,11 @@ class BrokerMachine(Acceptor):
         questions.fellows = fellows_of(self)
         self.deletions = Deletions(self, cluster, requests, self.transfers, self.consumers, questions.look)
         self.resets = Resets(self, cluster)
+        self.auto_deletion = AutoDeletion(cluster, requests, timing)
+        self.exclusive_queues = ExclusiveQueues(cluster, requests, self.connections.connected)
         self.management = Management(
             self, cluster, requests, questions, self.deletions, self.resets, placement.of, self.report, self.stored,
-            limits.queue_bytes, sessions,
+            limits.queue_bytes, sessions, self.exclusive_queues,
         )  # fmt: skip
         self.queue_changes = QueueChanges(
             self, cluster, requests, self.lifecycle, placement, questions, self.transfers, self.senders, self.receivers
@@ -143,8 +144,9 @@ class BrokerMachine(Acceptor):
         self.memory = MemoryWatch(self, cluster, limits, placement.replicas, lambda: self.connections.addresses)
         self.flow_news = FlowNews(self, cluster, sessions)
         self._client_rules = client_rules(
-            self.connections, self.senders, self.receivers, self.transfers, self.management, self.flow_news
-        )
+            self.connections, self.senders, self.receivers, self.transfers, self.management, self.flow_news,
+            self.exclusive_queues,
+        )  # fmt: skip
 
     @property
     def wiring(self) -> Wiring:
@@ -250,6 +252,7 @@ class BrokerMachine(Acceptor):
         self.connections.forget(session, code, text)
         self.transfers.ended(session)
         self.receivers.ended(session)
+        self.exclusive_queues.ended(session)
 
     # ---- the sequencer
 
@@ -295,6 +298,7 @@ class BrokerMachine(Acceptor):
             self.send(peer, Suspect(view.promised, self.broker, list(self.cluster.voters)))
         self.questions.overdue(now_ms)
         self.lifecycle.look()
+        self.auto_deletion.look(now_ms)
         if self.lease.expired(now_ms):
             self.connections.close_all(CUT_OFF, rescue=False)
 
@@ -335,6 +339,7 @@ class BrokerMachine(Acceptor):
     def _applied(self, entry: Entry, event: AnyEvent, outcome: Outcome) -> None:
         """Follow up on an applied event of the cluster stream."""
         self.receivers.applied(event, outcome)
+        self.exclusive_queues.applied(event, outcome)
         if type(event) is Recount:
             self.consumers.recount()
         elif type(event) is Condemn and not outcome.code:
@@ -347,6 +352,7 @@ class BrokerMachine(Acceptor):
         """An update brings the wiring to this broker, which is blank."""
         if self.lifecycle.restore(peer, frame):
             self.deletions.restored()
+            self.exclusive_queues.restored()
             self.investiture.ordered()
             self.placement.restored()
             self.needs_ack = True
@@ -379,22 +385,11 @@ def _cluster_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[str, A
         Append: machine._append,
         Results: machine.requests.answered,
         Hosted: machine._hosted,
-        Cancelled: machine.receivers.cancelled,
-        Deliver: machine.receivers.deliver,
-        Settled: machine.receivers.settled,
-        Drained: machine.receivers.drained,
-        QueueReply: lambda peer, frame: machine.questions.replied(frame),
         DeadLetter: DeadLetterRoutes(machine, machine.cluster, machine.requests, machine.transfers).dead_letter,
-        Judged: lambda peer, frame: machine.transfers.verdicts.heard(frame),
         **machine.rules(),
-        **machine.questions.fellows.rules(),
-        Evicted: machine.lifecycle.evicted,
-        Update: machine.lifecycle.update,
+        **cluster_rules(machine.receivers, machine.transfers, machine.questions, machine.lifecycle, machine.resets),
         UpdateStart: machine._restore,
         UpdatePiece: machine._restore,
-        GivenUp: lambda peer, frame: machine.lifecycle.given_up(peer),
-        Left: machine.lifecycle.has_left,
-        ResetDone: lambda peer, frame: machine.resets.done(frame),
         Resident: lambda peer, frame: machine.memory.heard(peer, frame),
         Waits: lambda peer, frame: machine.waits_heard.hear(peer, frame, machine.now_ms),
     }

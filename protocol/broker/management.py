@@ -29,11 +29,7 @@ from ..wire.events import (
     Unbind,
 )
 from ..wire.settings import names_of, read
-from ..wire.version import (
-    KNOWS_EXCHANGES,
-    KNOWS_LINKS,
-    KNOWS_RELAYS,
-)
+from ..wire.version import KNOWS_EXCHANGES, KNOWS_LINKS, KNOWS_RELAYS
 from ..wiring.arguments import binding_known_from, check
 from ..wiring.definitions import QueueDefinition
 from ..wiring.relays import relay_name, relay_of, relayed
@@ -54,8 +50,10 @@ from .command_arguments import (
 )
 from .declared import all_declared
 from .deletion import Deletions
+from .exclusive_queues import ExclusiveQueues
+from .made_names import named
 from .questions import PURGE, STAT, Questions
-from .queue_declaration import OLDER_TEXT, declaration, with_dead_letters
+from .queue_declaration import OLDER_TEXT, Owner, declaration, with_dead_letters
 from .rebinding import bound
 from .requests import Requests
 from .resets import Resets
@@ -63,6 +61,8 @@ from .session import Session
 from .statistics import OF_QUEUES, added_up, parts_of
 
 Answer = Callable[..., None]
+LEAVE = "leave"
+"""A command without an answer: the client closes its connection, and does not come back."""
 
 OLDER_BINDING = (
     "such a binding cannot be made yet: a member of the cluster is of an older version, and would route otherwise: "
@@ -82,6 +82,7 @@ class Management:
         stored: the cluster has a store, so a queue may be durable.
         queue_bytes: as in `Limits`.
         sessions: peer -> its session, of all connections.
+        exclusives: queues that one client has for itself.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Management:
         stored: bool,
         queue_bytes: int,
         sessions: Mapping[str, Session],
+        exclusives: ExclusiveQueues,
     ) -> None:
         self._outbox = outbox
         self._cluster = cluster
@@ -109,6 +111,7 @@ class Management:
         self._stored = stored
         self._queue_bytes = queue_bytes
         self._sessions = sessions
+        self._exclusives = exclusives
 
     def run(self, session: Session, frame: Command) -> None:
         """Start a command; its `Reply` comes now or when it is complete, if the connection is still there then."""
@@ -117,6 +120,9 @@ class Management:
             if self._sessions.get(session.peer) is session:
                 self._outbox.send(session.peer, Reply(frame.number, value, code, text))
 
+        if frame.name == LEAVE:
+            session.leaving = True
+            return
         try:
             rule, shape = _COMMANDS[frame.name]
         except KeyError:
@@ -131,7 +137,8 @@ class Management:
             rule = _RESCUED.get(frame.name, rule)
         try:
             arguments = msgspec.convert(frame.arguments, shape)
-            rule(self, answer, arguments)
+            self._exclusives.check(session, frame.name, arguments)
+            rule(self, answer, arguments, *([session] if rule is Management._declare_queue else []))
         except msgspec.ValidationError as error:
             answer(code=INVALID, text=f"command {frame.name}: {error}")
         except PeerError as error:
@@ -155,14 +162,20 @@ class Management:
 
         versions.once_known(known)
 
-    def _declare_queue(self, answer: Answer, a: DeclareQueueArguments) -> None:
+    def _declare_queue(self, answer: Answer, a: DeclareQueueArguments, session: Session) -> None:
         if a.passive:
             self._queue_named(a.name)
             answer({"changed": False})
             return
-        event, known_from = declaration(a, self._stored, self._queue_bytes)
-        versions, older = self._cluster.versions, OLDER_TEXT.format(a.name)
-        versions.once_known(lambda: self._order(answer, with_dead_letters(event, versions.least), known_from, older))
+        versions, name = self._cluster.versions, named(a.name, a.fresh, self._cluster.wiring.queue(a.name) is not None)
+        owner = Owner(session.client, self._cluster.broker, self._cluster.inc, session.life)
+        event, known_from = declaration(a, name, owner, self._stored, self._queue_bytes)
+
+        def declared(value: Any = None, code: str = "", text: str = "") -> None:
+            answer(value if code or a.name else value | {"name": name}, code, text)
+
+        older = OLDER_TEXT.format(name)
+        versions.once_known(lambda: self._order(declared, with_dead_letters(event, versions.least), known_from, older))
 
     def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:
         if a.if_unused or a.if_empty:
@@ -330,7 +343,7 @@ def _described(queue: QueueDefinition, report: dict[str, Any]) -> dict[str, Any]
     return declared | report
 
 
-_COMMANDS: dict[str, tuple[Callable[[Management, Answer, Any], None], type[msgspec.Struct]]] = {
+_COMMANDS: dict[str, tuple[Callable[..., None], type[msgspec.Struct]]] = {
     "declare_queue": (Management._declare_queue, DeclareQueueArguments),
     "delete_queue": (Management._delete_queue, DeleteQueueArguments),
     "declare_exchange": (Management._declare_exchange, DeclareExchangeArguments),

@@ -12,6 +12,7 @@ from ..machine import WantSpare
 from ..wire.events import AnyEvent, DeleteExchange, DeleteQueue, Evict, Lost, encode_event
 from ..wiring.definitions import QueueDefinition
 from ..wiring.wiring import Outcome
+from .auto_deletion import PARTED, VACANT
 from .cluster_state import ClusterState
 from .lifecycle import Lifecycle
 from .questions import Questions
@@ -59,7 +60,8 @@ class QueueChanges:
             return
         if type(event) is DeleteQueue:
             self._transfers.deleted(definition.id)
-            why = OVER if event.id else "was deleted"
+            gone = PARTED if definition.client else VACANT
+            why = gone if event.vacant else OVER if event.id else "was deleted"
             self._undeclared(definition, DELETED, f"queue {definition.name!r} {why}")
         elif type(event) is Lost:
             self._transfers.lost.add(definition.id)

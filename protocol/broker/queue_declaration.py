@@ -3,22 +3,16 @@ cluster adds, and not before all members keep to it."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from ..errors import INVALID, NO_STORE, NOT_ALLOWED, PeerError
-from ..queue.settings import ALL, DEAD_LETTER, RING, SELF_DESTRUCT, QueueSettings
+from ..queue.settings import ALL, DEAD_LETTER, RING, QueueSettings
 from ..wire.events import DeclareQueue
-from ..wire.settings import names_of, read
-from ..wire.version import (
-    KNOWS_DEAD_LETTERS,
-    KNOWS_LIMITS,
-    KNOWS_LINES,
-    KNOWS_SELF_DESTRUCT,
-    KNOWS_SEQUENCES,
-    KNOWS_SHARES,
-    KNOWS_VERDICTS,
-)
-from ..wiring.arguments import check
+from ..wire.settings import read
+from ..wire.version import KNOWS_DEAD_LETTERS
+from ..wiring.arguments import check, queue_known_from
 from ..wiring.definitions import by_default
 from ..wiring.exchanges import RELAYS
 from .command_arguments import DeclareQueueArguments
@@ -31,17 +25,27 @@ OLDER_TEXT = (
     "queue {!r} cannot have these arguments yet: a member of the cluster is of an older version, and would not keep to "
     "them: upgrade all members first"
 )
-ORDERED = names_of(QueueSettings)
-"""Arguments that change how a queue's stream is applied."""
 THEIR_ALTERNATE = "x-dead-letter-exchange"
 """RabbitMQ's name for the alternate exchange of a queue."""
 DEAD_LETTERS = "manta.dead_letters"
 
 
-def declaration(a: DeclareQueueArguments, stored: bool, queue_bytes: int) -> tuple[DeclareQueue, int]:
+class Owner(NamedTuple):
+    """Who declares: a client, its broker with its incarnation, and which of the client's connections it is on."""
+
+    client: str
+    broker: str
+    inc: int
+    life: int
+
+
+def declaration(
+    a: DeclareQueueArguments, name: str, owner: Owner, stored: bool, queue_bytes: int
+) -> tuple[DeclareQueue, int]:
     """The event that a declaration is ordered as, and the minor version from which members keep to it.
 
     Args:
+        name: that the queue is to have.
         stored: the cluster has a store.
         queue_bytes: as in `Limits`.
 
@@ -59,8 +63,11 @@ def declaration(a: DeclareQueueArguments, stored: bool, queue_bytes: int) -> tup
     elif not alternate:
         _check_none(settings)
     if a.durable and not stored:  # a completion that is not true must not be given
-        raise PeerError(NO_STORE, NO_STORE_TEXT.format(a.name))
-    return DeclareQueue(a.name, arguments, a.durable, alternate), _known_from(arguments)
+        raise PeerError(NO_STORE, NO_STORE_TEXT.format(name))
+    event = DeclareQueue(name, arguments, a.durable, alternate)
+    if settings.exclusive:
+        event = replace(event, **owner._asdict())
+    return event, queue_known_from(arguments)
 
 
 def with_dead_letters(event: DeclareQueue, least: int) -> DeclareQueue:
@@ -68,8 +75,7 @@ def with_dead_letters(event: DeclareQueue, least: int) -> DeclareQueue:
     `least`, they are not."""
     if not event.alternate or DEAD_LETTERS in event.arguments or least < KNOWS_DEAD_LETTERS:
         return event
-    arguments = by_default(event.arguments, {DEAD_LETTERS: ALL})
-    return DeclareQueue(event.name, arguments, event.durable, event.alternate)
+    return replace(event, arguments=by_default(event.arguments, {DEAD_LETTERS: ALL}))
 
 
 def _alternate(arguments: dict[str, Any], alternate: str) -> tuple[dict[str, Any], str]:
@@ -95,21 +101,3 @@ def _check_none(settings: QueueSettings) -> None:
     }
     if named := [name for name, value in given.items() if value]:
         raise PeerError(INVALID, f"{named[0]} needs an alternate exchange: name one (alternate), or leave it out")
-
-
-def _known_from(arguments: dict[str, Any]) -> int:
-    """The minor version from which a member keeps to these arguments."""
-    if not arguments.keys() & ORDERED:
-        return 0
-    settings = read(QueueSettings, arguments)
-    if settings.dead_letters or settings.delivery_limit or settings.dead_letter_key or settings.overflow == DEAD_LETTER:
-        return KNOWS_DEAD_LETTERS
-    if settings.shares:
-        return KNOWS_SHARES
-    if settings.sequence_key:
-        return KNOWS_SEQUENCES
-    if settings.single_active:
-        return KNOWS_LINES
-    if settings.overflow == SELF_DESTRUCT:
-        return KNOWS_SELF_DESTRUCT
-    return KNOWS_VERDICTS if settings.judges else KNOWS_LIMITS

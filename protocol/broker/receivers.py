@@ -22,6 +22,7 @@ from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Deliver, Dra
 from ..wire.settings import read
 from ..wire.version import KNOWS_EXCLUSIVE, KNOWS_MODIFY, KNOWS_NO_LOCAL, spoken
 from ..wiring.definitions import QueueDefinition
+from ..wiring.exclusives import others
 from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
 from .connections import RESCUE, refuse
@@ -68,6 +69,9 @@ class Receivers:
         if definition is None:
             text = f"there is no queue {frame.queue!r}: declare it first"
             refuse(self._outbox, session, frame.handle, NOT_FOUND, text)
+            return
+        if definition.client not in ("", session.client) and not session.rescue:
+            refuse(self._outbox, session, frame.handle, IN_USE, others(frame.queue))
             return
         if frame.mode not in ("consume", "browse"):
             text = f"a receiver's mode is consume or browse, not {frame.mode!r}"

@@ -89,6 +89,7 @@ class Session:
     Attributes:
         client: the client's own id, set when it has opened.
         rescue: it only looks, also where there is no majority.
+        leaving: the client has said that it closes its connection.
         minor: minor version of the protocol that the client speaks.
         life: which of the client's connections it is, from 1; 0 where it does not say.
     """
@@ -97,7 +98,7 @@ class Session:
         self.peer = peer
         self.limits = limits
         self.client = ""
-        self.rescue = False
+        self.rescue = self.leaving = False
         self.minor = self.life = 0
         self.senders: dict[int, SenderLink] = {}
         self.receivers: dict[int, ReceiverLink] = {}

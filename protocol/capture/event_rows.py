@@ -25,6 +25,7 @@ from ..wire.events import (
     Entry,
     Event,
     Evict,
+    Exclusive,
     Expire,
     FlowControl,
     InUse,
@@ -222,8 +223,9 @@ def _declare_queue(base: Row, event: DeclareQueue, done: Applied) -> Iterator[Ro
     yield base._replace(kind="declare_queue", queue=base.queue or event.name, detail=text)
 
 
-def _delete_queue(base: Row, event: DeleteQueue, done: Applied) -> Iterator[Row]:
-    yield base._replace(kind="delete_queue", queue=base.queue or event.name)
+def _delete(base: Row, event: DeleteQueue | DeleteExchange, done: Applied) -> Iterator[Row]:
+    kind = "delete_queue" if isinstance(event, DeleteQueue) else "delete_exchange"
+    yield base._replace(kind=kind, queue=base.queue or event.name)
 
 
 def _lost(base: Row, event: Lost, done: Applied) -> Iterator[Row]:
@@ -233,10 +235,6 @@ def _lost(base: Row, event: Lost, done: Applied) -> Iterator[Row]:
 def _declare_exchange(base: Row, event: DeclareExchange, done: Applied) -> Iterator[Row]:
     text = _json(type=event.type, durable=event.durable, alternate=event.alternate, arguments=event.arguments)
     yield base._replace(kind="declare_exchange", queue=event.name, detail=text)
-
-
-def _delete_exchange(base: Row, event: DeleteExchange, done: Applied) -> Iterator[Row]:
-    yield base._replace(kind="delete_exchange", queue=event.name)
 
 
 def _bind(base: Row, event: Bind | Unbind, done: Applied) -> Iterator[Row]:
@@ -253,9 +251,10 @@ def _flow_control(base: Row, event: FlowControl, done: Applied) -> Iterator[Row]
     yield base._replace(kind=kind, broker=event.member, detail=event.reason)
 
 
-def _in_use(base: Row, event: InUse, done: Applied) -> Iterator[Row]:
+def _in_use(base: Row, event: InUse | Exclusive, done: Applied) -> Iterator[Row]:
     kind = "in_use" if event.on else "not_in_use"
-    yield base._replace(kind=kind, queue=event.queue, broker=event.broker, inc=event.inc, detail=event.claim)
+    detail = event.claim if isinstance(event, InUse) else "exclusive"
+    yield base._replace(kind=kind, queue=event.queue, broker=event.broker, inc=event.inc, detail=detail)
 
 
 def _condemn(base: Row, event: Condemn | Lift, done: Applied) -> Iterator[Row]:
@@ -278,8 +277,8 @@ def _json(**fields: Any) -> str:
 _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     Start: _start, Enqueue: _enqueue, Acquire: _acquire, Accept: _settle, Release: _settle, Reject: _settle,
     Own: _own, Expire: _expire, Purge: _purge, DeadLetterDone: _dead_letter_done, Evict: _evict,
-    DeclareQueue: _declare_queue, DeleteQueue: _delete_queue, DeclareExchange: _declare_exchange,
-    DeleteExchange: _delete_exchange, Bind: _bind, Modify: _settle,
-    Unbind: _bind, Member: _member, Rejoin: _rejoin, Return: _return, FlowControl: _flow_control,
+    DeclareQueue: _declare_queue, DeleteQueue: _delete, DeclareExchange: _declare_exchange,
+    DeleteExchange: _delete, Bind: _bind, Modify: _settle,
+    Unbind: _bind, Member: _member, Rejoin: _rejoin, Return: _return, FlowControl: _flow_control, Exclusive: _in_use,
     Lost: _lost, Supervise: _supervise, InUse: _in_use, Condemn: _condemn, Lift: _condemn, Recount: _recount,
 }  # fmt: skip

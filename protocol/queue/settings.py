@@ -31,6 +31,9 @@ _AT_LIMIT = (("drop-head", RING), ("reject-publish", REJECT))
 DEFAULT = -1
 """A threshold of flow control that is not given: a part of the limit, where the limit refuses messages."""
 LEVELS = ("count", "size", "age")
+AUTO_DELETE_TIMEOUT_S = 40
+"""How long a queue that goes by itself waits for its consumers, unless it says otherwise: a client that has lost its
+broker looks for another one for 30 s, and waits 10 s for that to take it in (the defaults of `connect`)."""
 ALERT_GAP_S = 60
 """From one alert to the next (Qpid's default)."""
 STOP_PERCENT, RESUME_PERCENT = 80, 70
@@ -66,6 +69,9 @@ class QueueSettings(msgspec.Struct, frozen=True):
     delivery_limit: a message that comes back when it was delivered more often than that, in vain, is a dead letter; 0:
         never.
     dead_letter_key: by which dead letters go to the alternate; "": by the queue's name.
+    auto_delete: it goes when its last consumer in the whole cluster has gone; one that has had none yet stays.
+    auto_delete_timeout_s: it waits so long, in seconds, for one to come again; `AUTO_DELETE_TIMEOUT_S`, unless given.
+    exclusive: it is the client's that has declared it, and goes when its connection is closed, or gone for as long.
     exchange: it is this exchange's own, and all that comes goes on from there (`relay.py`); "" for no such queue.
     exchange_sequence: with its number. exchange_initial: the last message stays, for queues that are bound later.
     """
@@ -202,6 +208,22 @@ class QueueSettings(msgspec.Struct, frozen=True):
         Argument("manta.dead_letter_key", "give a routing key, or leave it out for the queue's name",
                  ("x-dead-letter-routing-key",)),
     ] = ""  # fmt: skip
+    auto_delete: Annotated[
+        bool, Argument("manta.auto_delete", "give true, or leave it out", words=(("true", True), ("false", False))),
+    ] = False  # fmt: skip
+    auto_delete_timeout_s: Annotated[
+        int, Meta(ge=0, le=10**9),
+        Argument("qpid.auto_delete_timeout", "give a number of seconds, or 0 to have it go at once"),
+    ] = DEFAULT  # fmt: skip
+
+    exclusive: Annotated[
+        bool, Argument("manta.exclusive", "give true, or leave it out", words=(("true", True), ("false", False))),
+    ] = False  # fmt: skip
+
+    @property
+    def vacant_s(self) -> int:
+        """How many seconds it waits for somebody to use it again, or for its client."""
+        return AUTO_DELETE_TIMEOUT_S if self.auto_delete_timeout_s == DEFAULT else self.auto_delete_timeout_s
 
     exchange: Annotated[str, Meta(min_length=1), Argument("manta.exchange", "it is an exchange's own")] = ""
     exchange_sequence: Annotated[bool, Argument("manta.exchange_sequence", "it is an exchange's own")] = False
@@ -262,6 +284,8 @@ def declared(arguments: dict[str, Any]) -> QueueSettings:
         settings = replace(settings, overflow=RING if theirs else REJECT)
     _check_flow(settings)
     _check_alerts(settings)
+    if settings.auto_delete_timeout_s != DEFAULT and not (settings.auto_delete or settings.exclusive):
+        raise PeerError(INVALID, "auto_delete_timeout_s needs auto_delete or exclusive: give one, or leave it out")
     return settings
 
 

@@ -18,6 +18,8 @@ from typing import Any
 import msgspec
 
 from ..errors import BAD_FRAME, PeerError
+from .event import Event
+from .use_events import Condemn, Exclusive, InUse, Lift, Recount
 
 Ballot = tuple[int, int]
 """``(counter, sequencer uid)``, totally ordered: the fencing token of `sequencer.md` section 1."""
@@ -25,10 +27,6 @@ Ballot = tuple[int, int]
 ZERO: Ballot = (0, 0)
 CLUSTER = "cluster"
 """Name of the cluster's own stream (wiring and membership); a queue's stream has its id, ``name#number``."""
-
-
-class Event(msgspec.Struct, array_like=True, frozen=True, tag_field="kind", tag=0):
-    """Base of all events."""
 
 
 class Start(Event, tag=1):
@@ -176,23 +174,34 @@ class Return(Event, tag=13):
 
 
 class DeclareQueue(Event, tag=32):
-    """Create a queue; the same definition again is no change, another one is refused."""
+    """Create a queue; the same definition again is no change, another one is refused.
+
+    Attributes:
+        client: id of the client that has it for itself, "" for none (`wiring/exclusives.py`).
+        broker, inc, life: where that client's connection is, and which of its connections it is.
+    """
 
     name: str
     arguments: dict[str, Any]
     durable: bool = False
     alternate: str = ""
+    client: str = ""
+    broker: str = ""
+    inc: int = 0
+    life: int = 0
 
 
 class DeleteQueue(Event, tag=33):
     """Delete a queue; if `broker` is not "", only while the `Condemn` of that broker, inc and number stands; if `id` is
-    not "", only the queue of that id, which destroys itself."""
+    not "", only the queue of that id: it destroys itself, or, if `vacant` is not 0, nobody has used it since the event
+    at that index of this stream (`wiring/vacancies.py`)."""
 
     name: str
     broker: str = ""
     inc: int = 0
     number: int = 0
     id: str = ""
+    vacant: int = 0
 
 
 class DeclareExchange(Event, tag=34):
@@ -265,54 +274,6 @@ class Lost(Event, tag=40):
     even_durable: bool = False
 
 
-class InUse(Event, tag=48):
-    """A broker has its first consumer of the queue of that id (`on`), or no longer has any (`wiring/uses.py`).
-
-    Attributes:
-        claim: the one consumer that is to have the queue alone, as "client/handle"; "": its consumers share it.
-        life: which of that client's connections it is on, counted from 1: a later one takes the claim over.
-        place: of a queue with a single active consumer, of which every consumer is ordered: this one's number at the
-            broker. Its claim is its name, and keeps its place in line for a later connection of its client.
-    """
-
-    queue: str
-    broker: str
-    inc: int
-    on: bool
-    claim: str = ""
-    life: int = 0
-    place: int = 0
-
-
-class Condemn(Event, tag=49):
-    """The queue of that id is to be deleted, if no broker uses it (`if_unused`) and it is found empty behind this event
-    (`if_empty`). Until that is decided no broker begins to use it, or completes transfers to it, respectively.
-
-    Attributes:
-        broker, inc, number: the broker that asks, its incarnation, and the number of its request.
-    """
-
-    queue: str
-    broker: str
-    inc: int
-    number: int
-    if_unused: bool
-    if_empty: bool
-
-
-class Lift(Event, tag=50):
-    """A `Condemn` is taken back: the queue stays."""
-
-    queue: str
-    broker: str
-    inc: int
-    number: int
-
-
-class Recount(Event, tag=60):
-    """Brokers order `InUse` again: one of them got its wiring from a program that does not know that event."""
-
-
 class Supervise(Event, tag=54):
     """`name` supervises the cluster from here on, under `number`, if that is above the one before: orders of lower
     numbers have no effect at any member (`supervisor/office.py`)."""
@@ -349,6 +310,7 @@ AnyEvent = (
     | Condemn
     | Lift
     | Recount
+    | Exclusive
     | Supervise
     | Modify
 )

@@ -71,9 +71,17 @@ meanwhile is taken for its answer.
 11: `Opened.cluster`: a client goes on at a broker before 11 whatever its cluster is. Dead letters of every cause, with
 `QueueSnapshot.causes`: a member before 11 would discard what expires, so while one is in the cluster queues are
 declared without that, and limits of deliveries, keys of dead letters, and what a limit sends to the alternate are
-refused."""
+refused.
+Queues that go when nobody uses them any more, with `DeleteQueue.vacant`, which a member before 11 would pass over and
+delete a queue that is used: refused while one is in the cluster. `fresh` of declare_queue, which a broker before 11
+refuses. `Exclusive`, and `client` with what follows it in `DeclareQueue`: a member before 11 would let others at a
+queue that one client has for itself: refused likewise."""
 KNOWS_DEAD_LETTERS = 11
 """The minor version from which a member sets messages aside for the alternate that nobody has rejected."""
+KNOWS_MADE_NAMES = 11
+"""The minor version from which a broker makes names of queues."""
+KNOWS_AUTO_DELETE = 11
+"""The minor version from which members know since when a queue that goes by itself is used by nobody."""
 KNOWS_RELAYS = 10
 """The minor version from which members send what an exchange numbers or keeps through its queue."""
 KNOWS_NO_LOCAL = 9

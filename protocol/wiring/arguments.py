@@ -5,7 +5,7 @@ the nearest name that has one, since its user relies on it. All other names are 
 
 The broker that a client asks checks names and values, before the event is ordered. Applying an event checks no names,
 and only the value of x-match: what a later version knows must not divide members of different versions, so while one
-is in the cluster that would apply a value otherwise, no broker orders it (`binding_known_from`).
+is in the cluster that would apply a value otherwise, no broker orders it (`queue_known_from`, `binding_known_from`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,21 @@ import msgspec
 
 from ..errors import INVALID, PeerError
 from ..limits import DEFAULT
-from ..queue.settings import QueueSettings, declared
+from ..queue.settings import DEAD_LETTER, SELF_DESTRUCT, QueueSettings, declared
 from ..wire.framing import check_depth
 from ..wire.settings import names_of, parse, plain, read
-from ..wire.version import KNOWS_EXCHANGES, KNOWS_WITH_X
+from ..wire.version import (
+    KNOWS_AUTO_DELETE,
+    KNOWS_DEAD_LETTERS,
+    KNOWS_EXCHANGES,
+    KNOWS_LIMITS,
+    KNOWS_LINES,
+    KNOWS_SELF_DESTRUCT,
+    KNOWS_SEQUENCES,
+    KNOWS_SHARES,
+    KNOWS_VERDICTS,
+    KNOWS_WITH_X,
+)
 from .definitions import by_default
 from .exchanges import WITH_X
 from .settings import BindingSettings, ExchangeSettings
@@ -37,7 +48,6 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
 }
 LATER: dict[str, frozenset[str]] = {
     "queue": frozenset({
-        "qpid.auto_delete_timeout",
         "qpid.replicate", "qpid.last_value_queue", "qpid.lifetime-policy",
         "qpid.browse-only",
         "qpid.filter", "qpid.group_timestamp", "qpid.paging", "qpid.file_count",
@@ -50,6 +60,8 @@ LATER: dict[str, frozenset[str]] = {
 """Names that Qpid or RabbitMQ know and this version does not: their refusal says so."""
 
 
+OF_QUEUES = names_of(QueueSettings)
+"""Arguments that change how a queue behaves."""
 EXCHANGES_OWN = frozenset({"manta.exchange", "manta.exchange_sequence", "manta.exchange_initial"})
 
 
@@ -117,6 +129,26 @@ def _check_names(what: str, names: Iterable[str]) -> None:
             meant = meant or (f"{near[0]!r} of other brokers is not kept by this version either; " if near else "")
             hint = f"{meant}names of your own do not begin with {', '.join(OURS[:-1])} or {OURS[-1]}"
         raise PeerError(INVALID, f"there is no {what} argument {name!r}: {hint}")
+
+
+def queue_known_from(arguments: dict[str, Any]) -> int:
+    """The minor version from which a member keeps to a queue's arguments as this one does; 0: all do."""
+    if not arguments.keys() & OF_QUEUES:
+        return 0
+    settings = read(QueueSettings, arguments)
+    if settings.auto_delete or settings.exclusive:
+        return KNOWS_AUTO_DELETE
+    if settings.dead_letters or settings.delivery_limit or settings.dead_letter_key or settings.overflow == DEAD_LETTER:
+        return KNOWS_DEAD_LETTERS
+    if settings.shares:
+        return KNOWS_SHARES
+    if settings.sequence_key:
+        return KNOWS_SEQUENCES
+    if settings.single_active:
+        return KNOWS_LINES
+    if settings.overflow == SELF_DESTRUCT:
+        return KNOWS_SELF_DESTRUCT
+    return KNOWS_VERDICTS if settings.judges else KNOWS_LIMITS
 
 
 def binding_known_from(arguments: dict[str, Any]) -> int:

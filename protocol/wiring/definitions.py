@@ -17,11 +17,14 @@ TYPES = ("direct", "topic", "fanout", "headers")
 
 
 class QueueDefinition(msgspec.Struct, frozen=True, array_like=True):
+    """Attributes: client: id of the client that has it for itself, "" for none."""
+
     id: str
     name: str
     arguments: dict[str, Any]
     durable: bool = False
     alternate: str = ""
+    client: str = ""
 
 
 class ExchangeDefinition(msgspec.Struct, frozen=True, array_like=True):

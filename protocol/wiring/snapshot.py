@@ -71,6 +71,25 @@ class Standing(msgspec.Struct, frozen=True, array_like=True):
     life: int
 
 
+class Presence(msgspec.Struct, frozen=True, array_like=True):
+    """The connection of the client that has the queue of that id for itself: see `Exclusive`."""
+
+    queue: str
+    broker: str
+    inc: int
+    life: int
+
+
+class ExclusivesSnapshot(msgspec.Struct, frozen=True, array_like=True):
+    """`Exclusives`: queue id and index of those whose client has gone, and of these the ids whose client said so; queue
+    id and the latest connection of its client."""
+
+    present: list[Presence] = []
+    parted: list[tuple[str, int]] = []
+    closed: list[str] = []
+    lives: list[tuple[str, int]] = []
+
+
 class UsesSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """`Uses`, where every use is known. `out`: brokers, each with the newest incarnation that is out; `lines`: those of
     each queue together, in their order."""
@@ -88,6 +107,7 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     links: bindings to exchanges: what has the place of a queue's name in these is the exchange's.
     made: the index at which each of `exchanges` was declared, each of `bindings` and then of `links` was made; empty
         where that is not known.
+    vacant: `Vacancies.since`, of the queues that have had consumers.
     """
 
     queues: list[QueueDefinition]
@@ -98,6 +118,8 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     uses: list[Any] = []
     links: list[Binding] = []
     made: list[int] = []
+    vacant: list[tuple[str, int]] = []
+    exclusives: ExclusivesSnapshot = ExclusivesSnapshot()
 
 
 class ClusterOutline(msgspec.Struct, frozen=True, array_like=True):

@@ -53,7 +53,7 @@ class Uses:
             if stands is not None and stands.asked_by(event.broker, event.inc, event.number):
                 del self.condemned[id]
             return "", ""
-        if event.inc <= self._out.get(event.broker, -1):
+        if self.is_out(event.broker, event.inc):
             return BUSY, "this incarnation is over"
         if type(event) is InUse:
             return self._stand(event, stands) if event.place else self._use(event, stands)
@@ -117,6 +117,10 @@ class Uses:
         """The consumer that gets the messages of a queue, where one at a time does."""
         return self.lines[id][0] if id in self.lines else None
 
+    def is_out(self, broker: str, inc: int) -> bool:
+        """Whether that incarnation of the broker is out."""
+        return inc <= self._out.get(broker, -1)
+
     def confirms(self, id: str, broker: str, inc: int, number: int) -> bool:
         """Whether the `Condemn` of that broker, inc and number stands for the queue."""
         stands = self.condemned.get(id)
@@ -131,16 +135,10 @@ class Uses:
 
     def ends(self, event: AnyEvent) -> None:
         """Incarnations of a broker may be out: they use no queue any more, and the queues they condemned stay."""
-        if type(event) is Evict:
-            broker, inc = event.broker, event.inc
-        elif type(event) is Rejoin:
-            broker, inc = event.voter, event.inc - 1
-        elif type(event) is Return:
-            broker, inc = event.voter, event.life - 1
-        elif type(event) is Member:
-            broker, inc = event.broker, event.inc - event.present
-        else:
+        ended = ended_by(event)
+        if ended is None:
             return
+        broker, inc = ended
         inc = self._out[broker] = max(inc, self._out.get(broker, -1))
         for id, line in list(self.lines.items()):
             self._line_up(id, [one for one in line if one.broker != broker or one.inc > inc])
@@ -179,6 +177,19 @@ class Uses:
         for one in was.lines:
             uses.lines.setdefault(one.queue, []).append(one)
         return uses
+
+
+def ended_by(event: AnyEvent) -> tuple[str, int] | None:
+    """The broker whose incarnations up to this one are out by that event; None: none is."""
+    if type(event) is Evict:
+        return event.broker, event.inc
+    if type(event) is Rejoin:
+        return event.voter, event.inc - 1
+    if type(event) is Return:
+        return event.voter, event.life - 1
+    if type(event) is Member:
+        return event.broker, event.inc - event.present
+    return None
 
 
 def alone(id: str, at: str) -> str:

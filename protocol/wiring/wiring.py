@@ -25,6 +25,7 @@ from ..wire.events import (
     DeclareQueue,
     DeleteExchange,
     DeleteQueue,
+    Exclusive,
     InUse,
     Lift,
     Lost,
@@ -48,11 +49,13 @@ from .definitions import (
 )
 from .endings import end, unused
 from .exchanges import Exchange, check_exclusive, check_match, place_of
+from .exclusives import Exclusives, others
 from .relays import check_no_ring, check_relay, relayed, relays_to
 from .routing import Routing
 from .settings import BindingSettings
 from .snapshot import Holder, WiringSnapshot
 from .uses import Uses
+from .vacancies import Vacancies
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +83,16 @@ class Wiring(Routing):
         flow: whether flow control is on in the cluster.
         supervisor: the supervisor in office.
         uses: the brokers that use each queue.
+    vacancies: the queues that go by themselves, and since when nobody uses them.
+    exclusives: the queues that one client has for itself, and whether that is connected.
     """
 
     def __init__(self) -> None:
         self.flow = ClusterFlow()
         self.supervisor = NOBODY
         self.uses = Uses()
+        self.vacancies = Vacancies()
+        self.exclusives = Exclusives()
         super().__init__()
         self._by_id: dict[str, QueueDefinition] = {}
         self._exchanges = {definition.name: Exchange(definition) for definition in STANDARD}
@@ -119,13 +126,20 @@ class Wiring(Routing):
                         self.supervisor = Commission(event.number, event.id, event.name)
                     return Outcome()
                 case InUse() | Condemn() | Lift():
-                    return Outcome(*self.uses.order(event, self._by_id))
+                    code, text = self.uses.order(event, self._by_id)
+                    self.vacancies.look(self.uses.users, index, event.queue)
+                    return Outcome(code, text)
+                case Exclusive():
+                    self.exclusives.order(event, index, self.uses.is_out)
+                    return Outcome()
                 case Recount():
                     self.uses.whole = True
                     return Outcome()
                 case _:
                     self.flow.apply(event)
                     self.uses.ends(event)
+                    self.vacancies.look(self.uses.users, index)
+                    self.exclusives.ends(index, self.uses.is_out)
                     return Outcome()
         except PeerError as error:
             return Outcome(error.code, error.text)
@@ -136,18 +150,29 @@ class Wiring(Routing):
     def _declare_queue(self, event: DeclareQueue, index: int) -> Outcome:
         check_name("queue", event.name)
         check_arguments(event.arguments)
-        wanted = QueueDefinition(f"{event.name}#{index}", event.name, event.arguments, event.durable, event.alternate)
+        declared = event.arguments, event.durable, event.alternate, event.client
+        wanted = QueueDefinition(f"{event.name}#{index}", event.name, *declared)
         known = self._queues.get(event.name)
         if known is not None:
+            if known.client not in ("", event.client):
+                raise PeerError(IN_USE, others(event.name))
             check_same("queue", known, wanted, ("arguments", "durable", "alternate"))
+            if known.client:
+                self.exclusives.begin(known, event, index, self.uses.is_out)
             return Outcome(queue=known)
         self._check_alternate(event.alternate)
         self._queues[event.name] = self._by_id[wanted.id] = wanted
+        self.vacancies.declared(wanted)
+        self.exclusives.declared(wanted)
+        if wanted.client:
+            self.exclusives.begin(wanted, event, index, self.uses.is_out)
         return Outcome(changed=True, queue=wanted)
 
     def _delete_queue(self, event: DeleteQueue, lost: bool = False) -> Outcome:
         known = self._queues.get(event.name)
         if event.id and (known is None or known.id != event.id):
+            return Outcome()
+        if event.vacant and (event.id, event.vacant) not in self.left():
             return Outcome()
         if known is None:
             raise PeerError(NOT_FOUND, f"there is no queue {event.name!r} to delete")
@@ -159,6 +184,8 @@ class Wiring(Routing):
         del self._queues[event.name]
         del self._by_id[known.id]
         self.uses.forget(known.id)
+        self.vacancies.forget(known.id)
+        self.exclusives.forget(known)
         less = [exchange for exchange in self._exchanges.values() if exchange.unbind(event.name)]
         return Outcome(changed=True, queue=known, gone=end(self._exchanges, [*of, *unused(less)]))
 
@@ -251,6 +278,10 @@ class Wiring(Routing):
     def queue(self, name: str) -> QueueDefinition | None:
         return self._queues.get(name)
 
+    def left(self) -> dict[tuple[str, int], int]:
+        """(id of a queue that goes by itself, index of the event since which it may) -> seconds that it waits."""
+        return {**self.vacancies.waits(), **self.exclusives.waits()}
+
     def by_id(self, id: str) -> QueueDefinition | None:
         return self._by_id.get(id)
 
@@ -296,7 +327,7 @@ class Wiring(Routing):
         of_uses = self.uses.snapshot()
         now = WiringSnapshot(
             self.queues(), self.exchanges(), self.bindings(), self.flow.snapshot(), Holder(*self.supervisor), of_uses,
-            self.links(), self._made(),
+            self.links(), self._made(), self.vacancies.snapshot(), self.exclusives.snapshot(),
         )  # fmt: skip
         return msgspec.to_builtins(now, builtin_types=(bytes,))
 
@@ -321,6 +352,8 @@ class Wiring(Routing):
             wiring.flow = ClusterFlow.restore(was.flow)
             wiring.supervisor = Commission(was.supervisor.number, was.supervisor.id, was.supervisor.name)
             wiring.uses = Uses.restore(was.uses)
+            wiring.vacancies = Vacancies.restore(was.queues, was.vacant)
+            wiring.exclusives = Exclusives.restore(was.queues, was.exclusives)
         except (ValueError, KeyError) as error:
             raise LocalError(
                 f"a wiring snapshot has what `WiringSnapshot` names, in that order, as `snapshot` gives it: {error!r}"

@@ -50,6 +50,7 @@ class Watcher:
         self.models: dict[str, ModelQueue] = {}
         self.wiring = ModelWiring()
         self.on_condition: list[Callable[[str, events.Condemn], None]] = []  # a queue is deleted on a condition
+        self.on_vacant: list[Callable[[str], None]] = []  # a queue is deleted since nobody uses it any more
         self.gone: set[str] = set()
         self.before_commit: list[Any] = []
         self.on_commit: list[Any] = []
@@ -395,7 +396,9 @@ class Watcher:
                 self.births.setdefault(f"{event.name}#{index}", list(self.voters[stream]))
             if isinstance(event, events.DeleteQueue) and event.name in self.wiring.ids and self.wiring.deletes(event):
                 self.gone.add(id := self.wiring.ids[event.name])
-                if event.id and not (id in self.models and self.models[id].destroyed):
+                for told in self.on_vacant if event.vacant else ():
+                    told(id)
+                if event.id and not event.vacant and not (id in self.models and self.models[id].destroyed):
                     raise Violation(f"{id} is deleted as if it had destroyed itself, and it has not")
                 for found in self.on_condition if event.broker else ():
                     found(id, self.wiring.condemned[id])

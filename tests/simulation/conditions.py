@@ -1,5 +1,5 @@
-"""Queues that are deleted on a condition: `if_unused` deletes none that somebody is attached to, and `if_empty` none with
-a message whose sender has heard, or hears later, that it is complete.
+"""Queues that are deleted on a condition: `if_unused` deletes none that somebody is attached to, nor does the end of a last
+consumer, and `if_empty` none with a message whose sender has heard, or hears later, that it is complete.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Conditions:
                   Detached: self._ends, Completed: self._completed},
         )  # fmt: skip
         watch.on_condition.append(self._deleted)
+        watch.on_vacant.append(self._was_left)
 
     def _client(self, line: str) -> str:
         user = getattr(self.world.clients.get(line), "user", None)
@@ -76,6 +77,11 @@ class Conditions:
         if condemned.if_empty:
             self.empty += 1
             self._was_empty(id)
+
+    def _was_left(self, id: str) -> None:
+        """Not so of a queue whose client has left it: lines that it has left may be taken for consumers still."""
+        if id in self.watch.wiring.vacated:
+            self._was_unused(id)
 
     def _was_unused(self, id: str) -> None:
         for (line, handle), (broker, queue) in self._attached.items():

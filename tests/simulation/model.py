@@ -557,14 +557,60 @@ class ModelWiring:
         self.alone: dict[str, events.InUse] = {}  # queue id -> by what one consumer has it alone
         self.lines: dict[str, list[events.InUse]] = {}  # queue id -> who waits for a turn, and who has it
         self.over: dict[str, int] = {}  # broker -> the incarnation up to which nothing counts
+        # Id of a queue that goes with its last consumer -> index of the event with which that has gone
+        self.vacated: dict[str, int] = {}
+        # Id of a queue that one client has for itself -> where that is: broker, incarnation, connection; "": nowhere
+        self.connected: dict[str, tuple[str, int, int]] = {}
+        self.newest: dict[str, int] = {}  # such a queue -> the latest connection of its client
+        self.parted: dict[str, int] = {}  # such a queue -> index of the event with which its client has gone
+        self.clients: dict[str, str] = {}  # such a queue -> its client
 
     def apply(self, event: events.AnyEvent, index: int) -> None:
-        had = self._bound()
+        had, used = self._bound(), self._used()
         self._apply(event, index)
+        there = {id for name, id in self.ids.items() if self.defined[name][0].get("manta.auto_delete")}
+        self._connections(event, index)
+        self.vacated |= dict.fromkeys(used - self._used(), index)
+        self.vacated = {id: at for id, at in self.vacated.items() if id in there - self._used()}
         while gone := self.fleeting & had - self._bound():
             had = self._bound()
             for name in gone:
                 self._apply(events.DeleteExchange(name), index)
+
+    def _agrees(self, event: events.DeclareQueue) -> bool:
+        arguments, durable, alternate = self.defined[event.name]
+        return (arguments, durable) == (event.arguments, event.durable) and event.alternate in ("", alternate)
+
+    def _connect(self, id: str, at: tuple[str, int, int], index: int) -> None:
+        """A queue's client has come, or is told to be there still; a process that is out tells nothing."""
+        now, newest = self.connected.get(id), self.newest.get(id, 0)
+        same = now is not None and now[:2] == at[:2]
+        if at[1] > self.over.get(at[0], -1) and (at[2] > newest or (at[2] == newest and (same or now is None))):
+            self.connected[id], self.newest[id] = at, at[2]
+            self.parted.pop(id, None)
+        elif now is None:
+            self.parted.setdefault(id, index)
+
+    def _connections(self, event: events.AnyEvent, index: int) -> None:
+        if isinstance(event, events.Exclusive) and event.queue in self.clients:
+            now = self.connected.get(event.queue)
+            if event.on:
+                if now is not None or event.inc > self.over.get(event.broker, -1):
+                    self._connect(event.queue, (event.broker, event.inc, event.life), index)
+            elif now is not None and now[:2] == (event.broker, event.inc):
+                del self.connected[event.queue]
+                self.parted[event.queue] = index
+        for id, (broker, inc, _) in list(self.connected.items()):
+            if inc <= self.over.get(broker, -1):
+                del self.connected[id]
+                self.parted[id] = index
+        for id in self.clients.keys() - set(self.ids.values()):
+            for known in (self.clients, self.connected, self.newest, self.parted):
+                known.pop(id, None)
+
+    def _used(self) -> set[str]:
+        """Ids of the queues that have consumers."""
+        return {id for id, _ in self.users}
 
     def _bound(self) -> set[str]:
         """The exchanges that have bindings."""
@@ -572,12 +618,18 @@ class ModelWiring:
 
     def _apply(self, event: events.AnyEvent, index: int) -> None:
         match event:
+            case events.DeclareQueue() if event.name in self.ids:
+                if (mine := self.clients.get(self.ids[event.name])) and self._agrees(event) and mine == event.client:
+                    self._connect(self.ids[event.name], (event.broker, event.inc, event.life), index)
             case events.DeclareQueue():
                 named = not event.alternate or event.alternate in self.exchanges.keys() - self.fleeting
                 if event.name not in self.ids and named:
                     self.ids[event.name] = f"{event.name}#{index}"
                     self.every.setdefault(event.name, []).append(self.ids[event.name])
                     self.defined[event.name] = (event.arguments, event.durable, event.alternate)
+                    if event.client:
+                        self.clients[self.ids[event.name]] = event.client
+                        self._connect(self.ids[event.name], (event.broker, event.inc, event.life), index)
                     if "qpid.queue_msg_sequence" in event.arguments:
                         self.stamps[event.name] = event.arguments["qpid.queue_msg_sequence"]
             case events.Condemn():
@@ -652,7 +704,9 @@ class ModelWiring:
     def deletes(self, event: events.DeleteQueue) -> bool:
         """Whether a deletion on a condition has effect."""
         if event.id:
-            return self.ids.get(event.name) == event.id
+            since = (self.vacated.get(event.id), self.parted.get(event.id))
+            left = not event.vacant or event.vacant in since
+            return self.ids.get(event.name) == event.id and left
         stands = self.condemned.get(self.ids.get(event.name, ""))
         asked = (event.broker, event.inc, event.number)
         return not event.broker or (stands is not None and (stands.broker, stands.inc, stands.number) == asked)

@@ -14,7 +14,7 @@ from typing import Any
 from mantamq.client.books.conversation import Conversation
 from mantamq.client.books.patience import LOOK_S
 from mantamq.client.books.reconnect import Search
-from mantamq.client.errors import ConnectionLost, MantaError
+from mantamq.client.errors import MantaError
 from mantamq.client.management import _Ask
 from mantamq.protocol.wire.client_frames import AttachReceiver, AttachSender, Flow
 from mantamq.protocol.wire.frame import Frame
@@ -240,9 +240,7 @@ class User:
     def leave(self) -> None:
         """Close the connection, as the drivers do."""
         conversation, line = self.conversation, self.line
-        for link in conversation.links():
-            link.flush()
-        conversation.lost(ConnectionLost("closed"))
+        conversation.farewell()
         if line is not None:
             self.line = None
             self.world.cut_client(line.name, line.broker)
@@ -333,14 +331,19 @@ class User:
         """As the drivers' management methods."""
         self.command(ask.name, **ask.arguments)
 
-    def _command(self, what: str, arguments: dict[str, Any]) -> Task:
+    def asked(self, ask: _Ask[Any]) -> Generator[Callable[[], bool], None, Any]:
+        """As `ask`, within another task. Returns what the broker answers, None where it refuses."""
+        return self._command(ask.name, ask.arguments)
+
+    def _command(self, what: str, arguments: dict[str, Any]) -> Generator[Callable[[], bool], None, Any]:
         conversation = self.conversation
         number = conversation.command(what, arguments)
         yield lambda: conversation.replied(number)
         try:
-            conversation.result(number)
+            return conversation.result(number)
         except MantaError as error:
             self.errors.append((what, error))
+            return None
         finally:
             conversation.forget(number)
 
@@ -373,8 +376,9 @@ class User:
             yield lambda: self.opened or self.over
             if self.over:
                 return
-            able, alone = conversation.abilities, conversation.claim(exclusive)
-            wanted, more, own = able.selector(selector), (alone, able.priority(priority)), able.no_local(no_local)
+            able = conversation.abilities
+            wanted, own = able.selector(selector), able.no_local(no_local)
+            more = conversation.claim(exclusive), able.priority(priority)
             handle = conversation.attach(
                 lambda handle: AttachReceiver(handle, queue, mode, accept, [], wanted, *more, no_local=own)
             )

@@ -20,6 +20,7 @@ from . import alternates, defaults, disk_stories, memories, sizes
 from .actives import Actives
 from .alerts import Alerted
 from .alternates import Alternates
+from .auto_deletes import AutoDeletes
 from .boxes import HEADERS, Inbox, Outbox
 from .checkers import Watcher
 from .claims import Claims
@@ -37,10 +38,12 @@ from .kinds import Kinds, Orders
 from .leases import Leases
 from .ledger import Ledger
 from .lines import Line
+from .made_names import MadeNames
 from .model import Violation
 from .modifies import Modifies, Undeliverable
 from .moves import Moves
 from .no_locals import NoLocals
+from .own_queues import OwnQueues
 from .ranks import Ranks
 from .recovered import Recovered
 from .relays import Relays
@@ -84,7 +87,7 @@ class Story:
     """One seed from beginning to end.
 
     Attributes:
-        operations: client operations so far.
+        operations: client operations so far. lives: it is in its middle, where anything goes.
         codec: every tenth seed passes its frames through the real codec.
         cuts: on half of the seeds, links to the sequencer and to Ownership break and heal.
         append_bytes: an `Append` carries no more, so that requests are cut in two.
@@ -166,6 +169,7 @@ class Story:
         self.ledger.stops = Stops(seed)
         self.ledger.several = SeveralKeys(seed)
         self.operations = 0
+        self.lives = False
         self.clients: list[Client] = []
         self.users: list[User] = []
         self._lined: list[Client] = []  # clients for whom nobody else has come yet
@@ -180,6 +184,9 @@ class Story:
         self.figures = Figures(self.world, self.watch, self.deliveries.afterlife, seed)
         self.ranks = Ranks(self.world, self.watch, seed, self.undeliverable)
         self.actives = Actives(self.world, self.watch, seed)
+        self.auto_deletes = AutoDeletes(self.world, self.watch, seed)
+        self.made_names = MadeNames(self.watch, seed)
+        self.own_queues = OwnQueues(self.world, self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
         self.singles: Singles | None = None
@@ -191,7 +198,9 @@ class Story:
     def run(self) -> int:
         """Raises Violation; returns the number of client operations."""
         self._set_up()
+        self.lives = True
         self._live()
+        self.lives = False
         self._rest()
         return self.operations
 
@@ -234,7 +243,7 @@ class Story:
         rng = self.rng
         admin = self.client()
         roomy = defaults.roomy(self.world.limits.queue_bytes)
-        admin.command("declare_queue", name="dead", arguments=roomy, **self._declared("dead"))
+        admin.command("declare_queue", name="dead", arguments=roomy, **self.declared_as("dead"))
         admin.command("bind", exchange="amq.fanout", queue="dead")
         keeper = self.user(True)
         self.until(
@@ -258,7 +267,7 @@ class Story:
             "bind", exchange=HEADERS, queue=self.queues[-1], key="2", arguments={"c": 1, "d": "x", "x-match": "any"}
         )
         if rng.random() < ALONE:
-            admin.command("declare_queue", name=SINGLE, **self._declared(SINGLE))
+            admin.command("declare_queue", name=SINGLE, **self.declared_as(SINGLE))
             admin.command("bind", exchange="everybody", queue=SINGLE)
             admin.command("bind", exchange="topics", queue=SINGLE, key="x.y")
         self.until(lambda: all(reply is not None for reply in admin.replies.values()), "bindings are answered")
@@ -291,7 +300,7 @@ class Story:
         self._unended.remove(keeper)
         keeper.leave()
 
-    def _declared(self, name: str) -> dict[str, bool]:
+    def declared_as(self, name: str) -> dict[str, bool]:
         """What a queue is declared with besides."""
         return alternates.DURABLE if self.world.durable(name) else alternates.DECLARED
 
@@ -309,7 +318,7 @@ class Story:
                 (
                     client,
                     client.command(
-                        "declare_queue", name=name, alternate=alternate, arguments=arguments, **self._declared(name)
+                        "declare_queue", name=name, alternate=alternate, arguments=arguments, **self.declared_as(name)
                     ),
                     kind,
                 )
@@ -416,6 +425,9 @@ class Story:
             self._replace_the_cut_off()
             if self.claims.due():
                 self._claim()
+            self.auto_deletes.maybe(self)
+            self.made_names.maybe(self)
+            self.own_queues.maybe(self)
             self.figures.maybe([client for client in self._lined if client.opened and client.alive])
             if self.cuts and rng.random() < 0.1 and world.links_of_order():
                 world.cut_link(*rng.choice(world.links_of_order()), down_us=rng.choice([100, 2_000, 50_000]))
@@ -508,7 +520,7 @@ class Story:
             self._temporaries += 1
             name = f"t{self._temporaries}"
             alternate, lasting = rng.choice(["", "amq.fanout", alternates.GRAVE]), rng.random() < 0.3
-            durable = bool(self._declared(name)) if self.disks is not None else lasting and bool(alternates.DECLARED)
+            durable = bool(self.declared_as(name)) if self.disks is not None else lasting and bool(alternates.DECLARED)
             if isinstance(client, User):
                 typed = self.kinds.typed(self.kinds.kind(alternate, fleeting=True)) | self.actives.typed(name)
                 mine = (rng.choice([None, {"mine": 1}]) or {}) | typed.pop("arguments", {})
@@ -516,7 +528,7 @@ class Story:
             else:
                 spelled = self.kinds.spelled(self.kinds.kind(alternate, fleeting=True)) | self.actives.spelled(name)
                 client.command(
-                    "declare_queue", name=name, alternate=alternate, arguments=spelled, **self._declared(name)
+                    "declare_queue", name=name, alternate=alternate, arguments=spelled, **self.declared_as(name)
                 )
             self.temporary.append(name)
         elif what < 0.4 and self.temporary:
@@ -673,6 +685,9 @@ class Story:
         self._replace_the_cut_off()
         self.until(self.flows.lifted, "flow control is lifted")
         self.until(lambda: not self.watch.unanswered, "requests are answered though nobody does anything more")
+        self.own_queues.leave()
+        self.until(self.own_queues.over, "what was one client's has gone with that")
+        self.until(self.auto_deletes.over, "what has lost its last consumer has gone")
         alive = [client for client in self.clients if client.alive] or [self.client()]
         for name in self.temporary[::2]:
             alive[0].command("delete_queue", name=name)
@@ -735,6 +750,7 @@ class Story:
         self.until(lambda: all(user.conversation.whole for user in self.users if user.alive), "users are whole again")
         for user in self.users:
             user.open_windows()
+        self.until(self.auto_deletes.over, "what has lost its last consumer has gone")
         if self.disks is not None:
             self.until(self.disks.stores.steady, "no flush that stood still goes on")
         self._finish(alive)
@@ -871,6 +887,7 @@ class Story:
         self.flows.finish()
         self.alternates.finish()
         self.relays.finish()
+        self.made_names.finish()
         self.alerted.finish()
         for broker in [b for b in self.world.brokers if b in world.machines]:
             if world.machines[broker].transfers.uncommitted_bytes:

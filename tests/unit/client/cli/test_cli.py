@@ -99,7 +99,6 @@ def left(broker: FakeBroker) -> int:
     "words",
     [
         ["nonsense"],
-        ["queue", "add"],
         ["send"],
         ["send", "q", "--ttl", "-1", "-c", "x"],
         ["send", "q", "-P", "novalue", "-c", "x"],
@@ -678,6 +677,19 @@ def test_receive_may_have_a_priority(at: Run, broker: FakeBroker) -> None:
         session._receivers[0].close()
     assert at("receive", "q", "--priority", 5, "--timeout", 1).out == "a\n"
     assert "32 bits" in at("receive", "q", "--priority", 1 << 40).err
+
+
+def test_a_queue_that_goes_with_its_last_consumer(at: Run, broker: FakeBroker) -> None:
+    assert "added" in at("queue", "add", "one", "--auto-delete", "--auto-delete-timeout-s", 5).out
+    assert "auto_delete=True, auto_delete_timeout_s=5" in at("queue", "show", "one").out
+    assert "--auto-delete-timeout-s needs --auto-delete" in at("queue", "add", "two", "--auto-delete-timeout-s", 5).err
+
+
+def test_a_queue_without_a_name_gets_one(at: Run, broker: FakeBroker) -> None:
+    name = at("queue", "add").out.split()[1]
+    assert name.startswith("manta.gen-") and name in at("queue", "list", "--json").out
+    found = json.loads(at("queue", "add", "--auto-delete", "--json").out)
+    assert found["new"] and found["queue"].startswith("manta.gen-") and found["queue"] != name
 
 
 def test_a_queue_that_gives_to_one_consumer_at_a_time(at: Run, broker: FakeBroker) -> None:

@@ -37,7 +37,7 @@ def test_a_real_file_comes_to_what_means_the_same_here() -> None:
     assert [one for one in declared if isinstance(one, DeclareQueue)] == [
         DeclareQueue("prices", {"x-max-length-bytes": 1048576}, True, ""),
         DeclareQueue("orders.eu", {"x-delivery-limit": 5}, True, ""),
-        DeclareQueue("kept", {}, False, ""),
+        DeclareQueue("kept", {"manta.auto_delete": True}, False, ""),
         DeclareQueue("orders.urgent", {"x-max-priority": 5}, True, ""),
         DeclareQueue("lazy", {}, True, ""),
         DeclareQueue("unrouted", {}, True, ""),
@@ -62,7 +62,6 @@ def test_nothing_of_a_real_file_is_dropped_without_a_word() -> None:
     reading = read_file(FILE)
     assert {key: remarks for key, remarks in said_of(reading).items() if remarks} == {
         ("queue", "orders.eu"): ("x-queue-type='quorum': every queue is replicated here",),
-        ("queue", "kept"): ("auto_delete: the queue stays when its last consumer has gone",),
         ("queue", "lazy"): (
             "x-dead-letter-exchange='': the default exchange is nobody's alternate here",
             "x-expires=3600000: the queue stays until somebody deletes it",

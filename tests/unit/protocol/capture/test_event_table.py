@@ -23,6 +23,7 @@ from mantamq.protocol.wire.events import (
     Enqueue,
     Entry,
     Evict,
+    Exclusive,
     Expire,
     FlowControl,
     InUse,
@@ -230,6 +231,8 @@ def test_random_histories_lose_no_message():
     [
         (InUse("orders#1", "b1", 1, True), "in_use"),
         (InUse("orders#1", "b1", 1, False), "not_in_use"),
+        (Exclusive("orders#1", "b1", 1, True, 1), "in_use"),
+        (Exclusive("orders#1", "b1", 1, False), "not_in_use"),
         (Condemn("orders#1", "b1", 1, 7, True, False), "condemn"),
         (Lift("orders#1", "b1", 1, 7), "lift"),
         (Recount(), "recount"),

@@ -1,0 +1,54 @@
+"""A broker's part in the end of queues that nobody uses any more: it says that their time is over.
+
+How long a queue has been left is for a clock to say. Every broker counts from when it knows that the last consumer has
+gone, which is no earlier than that was ordered. The first of the voters orders the deletion when the time is over, and
+each next one waits longer, in case those before it are gone; a broker that begins anew counts anew. The order names the
+event with which the last consumer went: it has no effect once somebody has come again (`wiring/vacancies.py`).
+"""
+
+from __future__ import annotations
+
+from ..timing import Timing
+from ..wire.events import DeleteQueue
+from ..wire.version import KNOWS_AUTO_DELETE
+from .cluster_state import ClusterState
+from .requests import Requests
+
+VACANT = "was deleted, as its last consumer had gone and none had come again in time (auto_delete)"
+PARTED = "was deleted, as the connection that had it for itself (exclusive) was over"
+
+
+class AutoDeletion:
+    def __init__(self, cluster: ClusterState, requests: Requests, timing: Timing) -> None:
+        self._cluster = cluster
+        self._requests = requests
+        self._rank_ms = timing.auto_delete_rank_ms
+        # (queue id, index of the event with which its last consumer, or its client, went) -> when this broker heard it
+        self._heard_ms: dict[tuple[str, int], int] = {}
+        self._ordered: set[tuple[str, int]] = set()  # whose deletion is on its way
+
+    def look(self, now_ms: int) -> None:
+        """Called every beat: is some queue's time over?"""
+        waits = self._cluster.wiring.left()
+        if not waits and not self._heard_ms:
+            return
+        self._heard_ms = {left: self._heard_ms.get(left, now_ms) for left in waits}
+        if self._cluster.versions.least < KNOWS_AUTO_DELETE:
+            return  # such a member has come since
+        later_ms = self._rank() * self._rank_ms
+        for left, wait_s in waits.items():
+            if now_ms >= self._heard_ms[left] + wait_s * 1000 + later_ms and left not in self._ordered:
+                self._order(left)
+
+    def _rank(self) -> int:
+        """How many voters speak before this broker."""
+        before = sorted(self._cluster.voters)
+        return before.index(self._cluster.broker) if self._cluster.broker in before else len(before)
+
+    def _order(self, left: tuple[str, int]) -> None:
+        id, since = left
+        definition = self._cluster.wiring.by_id(id)
+        if definition is not None:
+            self._ordered.add(left)
+            event = DeleteQueue(definition.name, id=id, vacant=since)
+            self._requests.order(event, lambda outcome: self._ordered.discard(left))
