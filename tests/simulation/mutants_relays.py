@@ -65,12 +65,12 @@ def each_batch_is_another_client(patch: Patch) -> None:
 
 def nobody_takes_over_what_was_under_way(patch: Patch) -> None:
     """The broker that took a batch in has gone, and its batch stays."""
-    rejected = relaying.DeadLetters.rejected
+    begin = relaying.DeadLetters.begin
     patch.setattr(
         relaying.DeadLetters,
-        "rejected",
+        "begin",
         lambda self, index: (
-            rejected(self, index) if self._state.batches[index][0] not in self._state.fence.absent else 0
+            begin(self, index) if self._state.batches[index][0] not in self._state.fence.absent else 0
         ),
     )
 
