@@ -3,7 +3,8 @@
 Each consumer is ordered in the cluster stream when it comes and when it has gone (`wiring/uses.py`), so all brokers
 know the same line. A replica knows only the one that gets messages: the others are attached, as far as their clients
 know, and what they grant is kept until it is their turn. One that was first leaves the line when what it held is back,
-or with its broker; the next one then waits for what that broker held.
+or with its broker, or for its client's next broker. So the next one waits for what anybody holds: the one before it may
+have been waiting itself, for what others held before it came.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from ..errors import IN_USE
 from ..log.outbox import FollowerOutbox
 from ..queue.credit import UNLIMITED
+from ..queue.resumption import ANYBODY
 from ..wire.client_frames import Attached, FlowDrained
 from ..wire.events import CLUSTER, InUse, encode_event
 from .cluster_state import ClusterState
@@ -47,9 +49,6 @@ class SingleActive:
         self._condemned = condemned
         self._places: dict[str, dict[int, _InLine]] = {}  # queue id -> sub -> the consumer here
         self._going: dict[tuple[str, int], Tell | None] = {}  # whose end is ordered, and not applied yet
-        # Queue id -> the brokers of those that were first since one here was: a client's place may have gone from one
-        # to the next, and what it held at each is not back yet.
-        self._former: dict[str, dict[str, None]] = {}
 
     def begin(self, pending: PendingReceiver) -> None:
         link = pending.link
@@ -127,39 +126,31 @@ class SingleActive:
     def advance(self) -> None:
         """The cluster stream has gone on: who is first in line now?"""
         here, uses = self._cluster.broker, self._cluster.wiring.uses
-        for id, line in uses.lines.items():
-            if (line[0].broker, line[0].inc) != (here, self._cluster.inc):
-                self._former.setdefault(id, {})[line[0].broker] = None
         for id, places in self._places.items():
             first = uses.first(id)
             if first is not None and (first.broker, first.inc) == (here, self._cluster.inc):
                 place = places.get(first.place)
                 if place is not None and place.there and not place.active:
-                    self._activate(id, place)
+                    self._activate(place)
             for place in places.values():
                 if place.there and not place.active:
                     self.granted(place.pending.link)
 
-    def _activate(self, id: str, place: _InLine) -> None:
+    def _activate(self, place: _InLine) -> None:
         place.active = True
         _, link, consume, _ = place.pending
         waits, link.waits = link.waits, None
-        former = self._former.pop(id, {})
         if link.closing:
             return  # its `Cancel` is on its way
-        if former:  # also where it comes from there itself: it knows what it held, and not what others did
-            consume = replace(consume, before=[*consume.before, *((broker, 0, []) for broker in former)])
-        self._outbox.send(link.replica, consume)
+        # Also where it comes from elsewhere itself: it knows what it held, and not what others did.
+        self._outbox.send(link.replica, replace(consume, before=[*consume.before, ANYBODY]))
         for credit in waits or ():
             self._outbox.send(link.replica, credit)
 
     def taken_over(self, event: InUse) -> list[int]:
         """A place in line has gone to another broker. Returns the sub of the consumer here that had it, if it did."""
         places = self._places.get(event.queue, {})
-        over = [sub for sub, place in places.items() if _older(place.pending.claim, event)]
-        if any(places[sub].active for sub in over):  # it is out of the line before what it held is back
-            self._former.setdefault(event.queue, {})[self._cluster.broker] = None
-        return over
+        return [sub for sub, place in places.items() if _older(place.pending.claim, event)]
 
     def resumed(self) -> None:
         """A queue may not be about to go any more: ask again for the consumers that wait."""
@@ -180,7 +171,6 @@ class SingleActive:
         for going in [going for going in self._going if going[0] == id]:
             if (tell := self._going.pop(going)) is not None:
                 tell()
-        self._former.pop(id, None)
         places = self._places.pop(id, {})
         return [place.pending for place in places.values() if not place.there]
 

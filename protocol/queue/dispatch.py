@@ -149,14 +149,14 @@ class Dispatcher:
 
     def wants(self) -> bool:
         """Whether a consumer here has credit for the next message, and may have it or there is none: its broker is then
-        *interested*. Where all that waits is others' by the allocator, or not wanted, the lock is of no use to it."""
+        *interested*. Where all is others' or not wanted, only one that resumes has a use for the lock: to know so."""
         for s in self.subscriptions.values():
             if (
                 s.credit.messages > 0
                 and not s.browse
                 and not s.blocked
                 and (s.credit.bytes == UNLIMITED or self._fits(s))
-                and (not self.follows or self._may_have(s))
+                and (not self.follows or s.id in self.resuming or self._may_have(s))
             ):
                 return True
         return False

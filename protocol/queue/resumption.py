@@ -17,6 +17,8 @@ from .acquisitions import Holder
 
 Before = list[tuple[str, int, list[int]]]
 """(broker, acquisition, runs): see `queue_frames.Consume`."""
+ANYBODY: tuple[str, int, list[int]] = ("", 0, [])
+"""Of a `Before`: all that is acquired by whomever, at whichever broker."""
 
 
 class Resumption(NamedTuple):
@@ -37,7 +39,7 @@ class Resumption(NamedTuple):
         acquisition is known to be another consumer's."""
         for holder, held in acquired.items():
             for broker, last, known in self.before:
-                if holder[0] != broker or others(holder):
+                if (broker and holder[0] != broker) or others(holder):
                     continue
                 if 0 <= last < holder[2]:
                     return True

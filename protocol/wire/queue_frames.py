@@ -109,7 +109,7 @@ class Consume(Frame):
         accept: False: acquired is accepted (no settling).
         before: brokers that this consumer comes from, as (broker, acquisition, runs): it held these runs there, and may
             have been given more under later acquisitions than that (-1: no more than goes back together with the runs).
-            It gets nothing until those messages are back in their places (`queue/resumption.py`).
+            It gets nothing until those messages are back in their places (`queue/resumption.py`). Broker "": any.
         selector: which messages it wants (`queue/selector.py`); "": all.
         priority: consumers of a higher one are served first, at this broker (`queue/ranks.py`).
         undeliverable: ranges of positions that it is not given: it has given them back as undeliverable to itself.

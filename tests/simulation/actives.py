@@ -22,8 +22,8 @@ STORIES = 0.3
 """The share of stories with such queues."""
 SHARE = 0.5
 """Of their queues."""
-WAITS_US = 1_000_000
-"""It need not wait longer."""
+SLACK_US = 1_000_000
+"""So much less than the product's own time it need not wait."""
 ARGUMENT = "x-single-active-consumer"
 
 
@@ -37,6 +37,7 @@ class Actives:
         self._chosen: dict[str, bool] = {}
         self.judged = self.passed = 0
         self._world, self._watch = world, watch
+        self._waits_us = world.timing.resume_unseen_ms * 1000 - SLACK_US
         self._asked: dict[tuple[str, int], AttachReceiver] = {}
         self._ids: dict[tuple[str, int], str] = {}  # (line, handle) -> the queue it consumes from
         self._first: dict[str, str] = {}
@@ -92,7 +93,7 @@ class Actives:
         name = f"{session.client}/{link.handle}"
         self._holders[frame.queue, target, frame.acquisition] = name
         waited_us = self._world.now_us - self._turn_us[source, frame.sub]
-        if waited_us >= WAITS_US or machine.inc <= self._watch.wiring.over.get(target, -1):
+        if waited_us >= self._waits_us or machine.inc <= self._watch.wiring.over.get(target, -1):
             return
         for position, place in model.place.items():
             if not isinstance(place, tuple):

@@ -8,6 +8,7 @@ import pytest
 from mantamq.protocol.broker.connections import Connections
 from mantamq.protocol.broker.receivers import Receivers
 from mantamq.protocol.broker.single_active import SingleActive
+from mantamq.protocol.queue.resumption import ANYBODY, Resumption
 from mantamq.protocol.wiring.uses import Uses
 from msgspec.structs import replace
 
@@ -66,9 +67,48 @@ def who_comes_back_is_last_in_line(patch: Patch) -> None:
     patch.setattr(Connections, "open", lambda self, session, frame: opens(self, session, replace(frame, life=0)))
 
 
+def _nobody_waits_for_anybody(patch: Patch) -> None:
+    awaits = Resumption.awaits
+
+    def of_the_named(self: Any, *more: Any) -> bool:
+        return awaits(self._replace(before=[one for one in self.before if tuple(one) != ANYBODY]), *more)
+
+    patch.setattr(Resumption, "awaits", of_the_named)
+
+
 def the_next_one_does_not_wait_for_what_was_held(patch: Patch) -> None:
-    """Who was first leaves the line as soon as its connection is over."""
+    """Who was first leaves the line as soon as its connection is over, and the next one asks for nothing of it."""
     patch.setattr(SingleActive, "active", lambda self, link: False)
+    _nobody_waits_for_anybody(patch)
+
+
+def the_next_one_waits_for_nothing_that_the_one_before_it_waited_for(patch: Patch) -> None:
+    """It waits for what brokers hold of which it was said that one of theirs is first, since one of its own was."""
+    advance, activate, taken_over = SingleActive.advance, SingleActive._activate, SingleActive.taken_over
+    former: dict[tuple[Any, str], dict[str, None]] = {}
+
+    def notes(self: Any) -> None:
+        for id, line in self._cluster.wiring.uses.lines.items():
+            if (line[0].broker, line[0].inc) != (self._cluster.broker, self._cluster.inc):
+                former.setdefault((self, id), {})[line[0].broker] = None
+        advance(self)
+
+    def begins(self: Any, place: Any) -> None:
+        consume = place.pending.consume
+        before = [(broker, 0, []) for broker in former.pop((self, consume.queue), {})]
+        place.pending = place.pending._replace(consume=replace(consume, before=[*consume.before, *before]))
+        activate(self, place)
+
+    def leaves(self: Any, event: Any) -> list[int]:
+        over = taken_over(self, event)
+        if any(self._places[event.queue][sub].active for sub in over):
+            former.setdefault((self, event.queue), {})[self._cluster.broker] = None
+        return over
+
+    _nobody_waits_for_anybody(patch)
+    patch.setattr(SingleActive, "advance", notes)
+    patch.setattr(SingleActive, "_activate", begins)
+    patch.setattr(SingleActive, "taken_over", leaves)
 
 
 def who_waits_for_its_turn_hears_of_no_end(patch: Patch) -> None:

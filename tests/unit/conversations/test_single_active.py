@@ -18,7 +18,7 @@ from mantamq.protocol.wire.client_frames import (
     Open,
     Transfer,
 )
-from mantamq.protocol.wire.queue_frames import ACCEPT
+from mantamq.protocol.wire.queue_frames import ACCEPT, Cancel
 from mortal_cluster import MortalCluster
 
 
@@ -96,6 +96,47 @@ def test_who_comes_back_elsewhere_before_its_broker_notices_is_first_still():
     send(sender, 1)
     cluster.pass_time(100)
     assert new.positions() == [1] and not other.positions() and not old.positions()
+
+
+@pytest.mark.parametrize("at", ["b1", "b3"])
+def test_the_next_waits_for_what_the_one_before_it_waited_for_and_never_had(at):
+    """What its client held at b2 is not back when it leaves b1 as well. b3 has come since, and knows only of b1."""
+    cluster = MortalCluster()
+    sender = declared(cluster)
+    consumer(cluster, "b2", "me", credit=2)
+    send(sender, 1, 4)
+    cluster.kill("b3")
+    cluster.pass_time(5000)
+    assert [state.owner for state in cluster.queue_states("q")] == [""] * 2, "b2 has given the lock up"
+    held = cluster.hold(Cancel)
+    again = consumer(cluster, "b1", "me", 2, credit=0)
+    cluster.add_broker("b3")
+    cluster.pass_time(5000)
+    following = consumer(cluster, at)
+    again.send(Detach(1))
+    (at_b2,) = [one for one in held if one[0].startswith("b2")]
+    cluster.let_go([one for one in held if one is not at_b2])
+    cluster.pass_time(1000)
+    assert again.take(Detached) and not following.positions()
+    cluster.let_go([at_b2])
+    cluster.pass_time(100)
+    assert following.positions() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_one_that_wants_none_of_what_waits_hears_so_at_once(first):
+    """By its selector it has no use for the lock, but to know that nobody holds anything."""
+    cluster = MemoryCluster()
+    sender = declared(cluster)
+    former = [] if first else [consumer(cluster, "b2", credit=0)]
+    send(sender, 1)
+    client = cluster.client("b3")
+    client.send(AttachReceiver(1, "q", selector="JMSPriority > 8"))
+    for one in former:
+        one.send(Detach(1))
+    client.send(Flow(1, 1, drain=True))
+    cluster.pass_time(100)
+    assert client.take(FlowDrained) and not client.positions()
 
 
 def test_who_is_not_first_is_told_at_once_that_there_is_nothing():
