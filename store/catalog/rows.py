@@ -39,7 +39,8 @@ class TableContents(NamedTuple):
         wiring_index: the checkpoint's index.
         rows: of all tables but `meta`.
         stream: the `CheckpointRecord` without its members and its outline.
-        rest: what the outline has besides rows, in msgpack.
+        rest: what the outline has besides rows, in msgpack; behind that the clients that have queues for themselves,
+            queue id -> client id, where there are any.
     """
 
     wiring_index: int
@@ -65,7 +66,7 @@ def to_tables(checkpoint: CheckpointRecord) -> TableContents:
         queues, exchanges, bindings, *rest = wiring
         rows: Rows = {
             "exchanges": {one[0]: _exchange(*one) for one in exchanges},
-            "queues": {one[0]: _queue(queue_voters.get(one[0]), *one) for one in queues},
+            "queues": {id: _queue(queue_voters.get(id), id, *one) for id, *one, _ in queues},
             "bindings": {row[0]: row for one in bindings for row in [_binding(*one)]},
             "members": _members(checkpoint),
         }
@@ -74,7 +75,8 @@ def to_tables(checkpoint: CheckpointRecord) -> TableContents:
     if unknown := queue_voters.keys() - rows["queues"].keys():
         raise LocalError(f"voters of queues that the wiring does not have: {sorted(unknown)}")
     bare = msgspec.structs.replace(checkpoint, outline=b"", voters=[], incs={}, lives={})
-    return TableContents(checkpoint.index, rows, encode_record(bare), _pack((rest, later)))
+    clients = {id: client for id, *_, client in queues if client}
+    return TableContents(checkpoint.index, rows, encode_record(bare), _pack((rest, later, *filter(None, [clients]))))
 
 
 def from_tables(kept: TableContents) -> CheckpointRecord:
@@ -88,9 +90,10 @@ def from_tables(kept: TableContents) -> CheckpointRecord:
     exchanges = sorted(rows["exchanges"].values())
     bindings = [[row[1], row[2], unescaped(row[3]), from_json(row[4])] for row in rows["bindings"].values()]
     bindings.sort(key=lambda one: (one[0], one[1], one[2], canonical(one[3])))
-    rest, later = msgspec.msgpack.decode(kept.rest, type=tuple[list[Any], list[Any]])
+    rest, later, *more = msgspec.msgpack.decode(kept.rest, type=list[Any])
+    clients: dict[str, str] = more[0] if more else {}
     wiring = [
-        [[row[0], row[1], from_json(row[2]), row[3], row[4] or ""] for row in queues],
+        [[row[0], row[1], from_json(row[2]), row[3], row[4] or "", clients.get(row[0], "")] for row in queues],
         [[row[0], row[1], from_json(row[2]), row[3], row[4] or ""] for row in exchanges],
         bindings,
         *rest,

@@ -27,6 +27,14 @@ def test_contents_are_the_same_after_a_walk_through_rows(many: list) -> None:
     assert canonical(wiring.snapshot()) == canonical(outline_of(contents).wiring)
 
 
+def test_whose_an_exclusive_queue_is_goes_along() -> None:
+    mine = DeclareQueue("mine", {"manta.exclusive": True}, client="c", broker="b1", inc=1, life=1)
+    contents = broker_of([mine, DeclareQueue("q", {})]).contents()
+    again = from_tables(to_tables(contents))
+    assert exactly(again) == exactly(contents)
+    assert [queue.client for queue in Wiring.restore(outline_of(again).wiring).queues()] == ["c", ""]
+
+
 @given(arguments)
 @example({"$bytes": "AA=="})
 @example({"$bytes": b"\0", "$$bytes": {"$bytes": b""}})

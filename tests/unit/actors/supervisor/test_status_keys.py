@@ -173,7 +173,7 @@ async def test_the_keys_of_a_whole_status_and_their_order(tmp_path: Any) -> None
     ]
     assert list(leading) == SEQUENCER and list(leading["duty"]) == ["name", "turn", "silent_ms"]
     assert {tuple(stream) for stream in leading["streams"].values()} == {tuple(STREAM)}
-    assert list(machines["BrokerNode"]) == list(broker) == BROKER + CAPTURE
+    assert list(machines["BrokerNode"]) == list(broker) == [*BROKER, *CAPTURE, "stored"]
     assert list(broker["supervisor"]) == ["name", "number"]
     assert list(machines["EventTap"]) == TAP
     assert {tuple(q) for a in status["actors"] if a["role"] == "QueueReplica" for q in a["machine"].values()} == {
