@@ -9,6 +9,9 @@ others are a majority, by what they have answered since: a process that is given
 that had just lost its power, unknown to the sequencer, would leave one copy of three. Until then the entries are kept,
 and the member catches up by them if it is needed.
 
+Who joins is counted from its first report on, before it is a member: what is committed is kept for its copies as well,
+and while it is none, it is not evicted for its silence.
+
 A member whose disk has no room turns flow control on, too (`durable.md` 6): nothing completes, and what frees space
 goes on. It is spared after the same window, if the others have room and are a majority: then it is as slow as its disk
 is. Where too few have room, all wait for consumers or the operator.
@@ -118,6 +121,13 @@ class Backlog:
         streams = self._order.streams.values()
         return Lag(sum(s.total - s.size[s.held] for s in streams), sum(s.end - s.held for s in streams))
 
+    def _waited_for(self) -> list[str]:
+        """Whoever may keep a log from being forgotten: the members, and who is about to be one or is one no more, whose
+        copies are streams' keepers and voters before and after."""
+        streams = self._order.streams.values()
+        others = (voter for stream in streams for voter in (*stream.keepers, *stream.voters, *stream.changed))
+        return list(dict.fromkeys([*self._order.members, *self.on, *others]))
+
     # ---- on and off
 
     def disk(self, member: str, full: bool) -> None:
@@ -164,8 +174,8 @@ class Backlog:
             return
         for stream in order.streams.values():
             self.trim(stream)  # who has left, or has nothing to say any more, holds nothing up
-        for member in dict.fromkeys([*order.members, *self.on]):
-            lag = self.lag(member) if member in order.members else Lag()  # none as well when it is evicted
+        for member in self._waited_for():
+            lag = self.lag(member)  # none when it is evicted, or has gone before it was a member
             since_ms, full = self.on.get(member), self._wants_room(member)
             if since_ms is None:
                 if full:

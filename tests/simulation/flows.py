@@ -16,10 +16,11 @@ from .checkers import Watcher
 from .model import Violation
 from .world import World
 
-SLACK_BYTES = 10_800
+SLACK_BYTES = 5_500
 SLACK_ENTRIES = 70
-"""At most this may be under way at each broker when flow control goes on; it is still committed. Each entry is some ten
-bytes longer for what it says of when and by whom."""
+"""At most this comes at each broker, from senders that have capacity left and of what consumers settle, until who is
+behind is given up, dead letters with all that they say among it; besides what was under way when flow control was to
+begin."""
 RAISED_MS = 100
 UNDER_WAY_MS = 50
 """Transfers that were under way come in this time after that: a window of each sender, all at once where another takes over."""
@@ -63,6 +64,8 @@ class Flows:
         # (sequencer, stream) -> what it kept of it: its commit, `held`, entries, first index and `_reached` then; bytes
         # and entries, and of those behind `_reached`.
         self._kept: dict[tuple[str, str], tuple[tuple[int, ...], tuple[int, int, int, int]]] = {}
+        # Sequencer that keeps so much that flow control is to begin -> requests without an answer when that was first so.
+        self._under_way: dict[str, set[tuple[str, int, int]]] = {}
         # (sequencer, stream) -> the ballot, and up to where under it all held a stored log that were waited for.
         self._reached: dict[tuple[str, str], tuple[events.Ballot, int]] = {}
         # Broker -> the last that may have brought it on in the cluster stream, and where it was in that stream then.
@@ -174,24 +177,45 @@ class Flows:
             self._reaches(name, machine.order)
         if machine.election.role != "leading" or machine.election.deposed is not None:
             return
+        streams = {id: stream for id, stream in machine.order.streams.items() if stream.log and stream.ready}
+        all_kept = [self._held(name, id, stream) for id, stream in streams.items()]
+        kept, entries = sum(one[0] for one in all_kept), sum(one[1] for one in all_kept)
+        self._notes_under_way(name, kept, entries)
         if any(machine.outbox.now_ms - since_ms < UNDER_WAY_MS for since_ms in machine.backlog.on.values()):
             return
         if self._waits_for_disks(machine.order.streams.values()):
             self._piled_ms = machine.outbox.now_ms
         if machine.outbox.now_ms - self._piled_ms < RAISED_MS:
             return  # what gathers while a majority's disks stand still is committed at once
-        long = [(id, stream) for id, stream in machine.order.streams.items() if len(stream.log) > 20 and stream.ready]
-        all_kept = [self._held(name, id, stream) for id, stream in long]
-        self._raised_in_time(name, machine, sum(one[0] for one in all_kept), sum(one[1] for one in all_kept))
-        kept, entries = sum(one[2] for one in all_kept), sum(one[3] for one in all_kept)
-        brokers = len(machine.order.members)
-        limits = self.world.limits
+        self._raised_in_time(name, machine, kept, entries)
+        limits, brokers = self.world.limits, len(machine.order.members)
         most_bytes = limits.flow_give_up * limits.backlog_bytes + brokers * SLACK_BYTES
         most_entries = limits.flow_give_up * limits.backlog_entries + brokers * SLACK_ENTRIES
-        if kept > most_bytes or entries > most_entries:
+        if sum(one[2] for one in all_kept) > most_bytes or sum(one[3] for one in all_kept) > most_entries:
+            self._bounded(name, streams, most_bytes, most_entries)
+
+    def _notes_under_way(self, name: str, kept: int, entries: int) -> None:
+        """Note what is under way when so much is kept that flow control is to begin: it is committed all the same. Where
+        another sequencer has taken over it is all that has waited for it, at one broker if all clients are there."""
+        limits = self.world.limits
+        if kept <= limits.flow_stop * limits.backlog_bytes and entries <= limits.flow_stop * limits.backlog_entries:
+            self._under_way.pop(name, None)
+        elif name not in self._under_way:
+            submitters = [one.submitter for one in self.world.machines.values() if hasattr(one, "submitter")]
+            self._under_way[name] = {(one.origin, one.inc, number) for one in submitters for number in one.unanswered}
+
+    def _bounded(self, name: str, streams: dict[str, Any], most_bytes: float, most_entries: float) -> None:
+        """Much is kept: count it without what was under way when flow control was to begin."""
+        under_way = self._under_way.get(name, set())
+        sizes: list[int] = []
+        for id, stream in streams.items():
+            first = max(stream.held, self._upto(name, id)) + 1
+            entries = (stream.log[index] for index in range(first, stream.commit + 1))
+            sizes += (_size(e.event) for e in entries if (e.origin, e.inc, e.number) not in under_way)
+        if sum(sizes) > most_bytes or len(sizes) > most_entries:
             raise Violation(
-                f"I18: {name} keeps {kept} bytes, {entries} entries of what is committed; it may {most_bytes} and "
-                f"{most_entries}"
+                f"I18: {name} keeps {sum(sizes)} bytes, {len(sizes)} entries of what is committed, besides what was under "
+                f"way when flow control was to begin; it may {most_bytes} and {most_entries}"
             )
 
     def _reaches(self, name: str, order: Any) -> None:
@@ -201,10 +225,14 @@ class Flows:
                 if ballot != order.ballot or stream.held > upto:
                     self._reached[name, id] = order.ballot, stream.held
 
+    def _upto(self, name: str, id: str) -> int:
+        """Up to where all held a stored log that were waited for."""
+        return self._reached[name, id][1] if (name, id) in self._reached else 0
+
     def _held(self, name: str, id: str, stream: Any) -> tuple[int, int, int, int]:
         """Bytes and entries of what is committed in the log of a stream, and of that what was kept for nobody who was
         away; counted anew only when the log is another."""
-        reached = self._reached[name, id][1] if (name, id) in self._reached else 0
+        reached = self._upto(name, id)
         now = stream.commit, stream.held, len(stream.log), next(iter(stream.log)), reached
         then, counted = self._kept.get((name, id), ((), (0, 0, 0, 0)))
         if now != then:
@@ -215,20 +243,16 @@ class Flows:
         return counted
 
     def _raised_in_time(self, name: str, machine: Any, kept: int, entries: int) -> None:
-        """Where things break: more is kept than each of the members may be behind by, and for long; so somebody is, and
-        it must be on."""
-        members = len(machine.order.members)
+        """Where things break: more is kept than each of those may be behind by that are members or join, and for long;
+        so somebody is, and it must be on."""
+        keepers = (voter for stream in machine.order.streams.values() for voter in stream.keepers)
+        brokers = len({*machine.order.members, *keepers})
         limits = self.world.limits
-        much = kept > members * limits.backlog_bytes or entries > members * limits.backlog_entries
-        if not self.world.standby or not much or machine.backlog.on or self._joining(machine):
+        much = kept > brokers * limits.backlog_bytes or entries > brokers * limits.backlog_entries
+        if not self.world.standby or not much or machine.backlog.on:
             self._much.pop(name, None)
         elif machine.outbox.now_ms - self._much.setdefault(name, machine.outbox.now_ms) > RAISED_MS:
             raise Violation(f"I20: {name} has kept {kept} bytes, {entries} entries for long without flow control")
-
-    def _joining(self, machine: Any) -> bool:
-        return any(
-            voter not in machine.order.members for stream in machine.order.streams.values() for voter in stream.keepers
-        )
 
     def _beaten(self, source: str, frame: Heartbeat) -> None:
         """A member that keeps flow control on for long is given up by a sequencer that leads and has a majority."""

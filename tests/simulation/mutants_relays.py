@@ -69,9 +69,7 @@ def nobody_takes_over_what_was_under_way(patch: Patch) -> None:
     patch.setattr(
         relaying.DeadLetters,
         "begin",
-        lambda self, index: (
-            begin(self, index) if self._state.batches[index][0] not in self._state.fence.absent else 0
-        ),
+        lambda self, index: begin(self, index) if self._state.batches[index][0] not in self._state.fence.absent else 0,
     )
 
 

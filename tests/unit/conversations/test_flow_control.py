@@ -23,10 +23,10 @@ from mantamq.protocol.wire.client_frames import (
     Flow,
     Transfer,
 )
-from mantamq.protocol.wire.events import Evict, FlowControl, Start
+from mantamq.protocol.wire.events import CLUSTER, ZERO, Evict, FlowControl, Start
 from mantamq.protocol.wire.flow_frames import Pressed
 from mantamq.protocol.wire.frame import Frame
-from mantamq.protocol.wire.log_frames import Ack, Append, Evicted
+from mantamq.protocol.wire.log_frames import Ack, Append, Evicted, LogReport
 from mantamq.protocol.wire.queue_frames import ACCEPT
 from mantamq.protocol.wiring.cluster_flow import ClusterFlow
 from mantamq.protocol.wiring.wiring import Wiring
@@ -185,8 +185,8 @@ def test_one_that_stays_behind_is_given_up_and_its_log_forgotten():
     assert "update" in evicted.reason
 
 
-def told_to_end(cluster: SlowCluster) -> list[Evicted]:
-    return [frame for _, frame in cluster.stuck["b3.r0"] if isinstance(frame, Evicted)]
+def told_to_end(cluster: SlowCluster, name: str = "b3.r0") -> list[Evicted]:
+    return [frame for _, frame in cluster.stuck[name] if isinstance(frame, Evicted)]
 
 
 def queue_stream(cluster: SlowCluster) -> Any:
@@ -356,6 +356,41 @@ def test_a_member_that_is_not_there_counts_as_behind():
     assert cluster.stopped() == {True}
     cluster.pass_time(PATIENCE_MS + 500)
     assert cluster.stopped() == {False}
+
+
+def joining() -> tuple[SlowCluster, Client]:
+    """A cluster which b4 joins: it and its replica have reported, and stand still. So they are `LIMIT` entries behind."""
+    cluster = SlowCluster(replicas=1)
+    client = sender(cluster)
+    for name, stream in (("b4", CLUSTER), ("b4.r0", queue_stream(cluster).name)):
+        cluster.stuck[name] = []
+        cluster.post(name, SEQUENCER, LogReport(stream, "b4", 0, ZERO, log_inc=5, blank=True))
+    cluster.told = send(cluster, client, LIMIT)
+    cluster.pass_time(100)
+    return cluster, client
+
+
+def test_who_joins_counts_before_it_is_a_member():
+    """What is committed is kept for its copies from their first reports on, and it is not evicted for its silence."""
+    cluster, client = joining()
+    assert cluster.sequencer.order.members == ["b1", "b2", "b3"]
+    assert cluster.stopped() == {True} and max(cluster.told) < LIMIT
+    assert "queue q" in cluster.sequencer.report().flow["b4"].reason
+    cluster.pass_time(PATIENCE_MS + 500)
+    assert cluster.stopped() == {False} and told_to_end(cluster, "b4.r0") and not told_to_end(cluster, "b4")
+    assert cluster.entries_kept() < 20 and max(complete(client)) == LIMIT
+    send(cluster, client, LIMIT, LIMIT + 1)
+    assert cluster.entries_kept() < 20 and cluster.sequencer.backlog.count == 1
+
+
+def test_who_goes_before_it_is_a_member_is_not_waited_for():
+    cluster, client = joining()
+    for name in ("b4", "b4.r0"):
+        cluster.down(SEQUENCER, name)
+    cluster.settle()
+    cluster.pass_time(1000)
+    assert cluster.stopped() == {False} and cluster.entries_kept() < 20
+    assert max(complete(client)) == LIMIT
 
 
 def test_a_client_that_sends_on_is_not_read_until_it_is_off():
