@@ -3,6 +3,8 @@ whichever replicas ask for it, and a queue at its limit that refuses some has th
 
 A message does not go round by itself: it comes to no queue in which it died since a consumer last had a say
 (`deaths.py`), and so, where only such ones are bound, to none.
+
+While flow control is on in the cluster they wait, as what producers send does: a batch may be as large as its queue.
 """
 
 from __future__ import annotations
@@ -29,12 +31,23 @@ class DeadLetterRoutes:
         self._cluster = cluster
         self._requests = requests
         self._transfers = transfers
+        self._waiting: dict[tuple[str, str, int], DeadLetter] = {}  # by replica, queue and id
         self._asked: dict[str, int] = {}  # exchange's own queue -> up to where it was told to go by the stream
 
     def dead_letter(self, peer: str, frame: DeadLetter) -> None:
         """Have messages go by the alternate exchange, applied once. Or send on what comes from an exchange's own queue,
         by its keys."""
-        self._cluster.once_applied(frame.wired, partial(self._routed, peer, frame))
+        if self._transfers.stopped:
+            self._waiting[peer, frame.queue, frame.id] = frame
+        else:
+            self._cluster.once_applied(frame.wired, partial(self._routed, peer, frame))
+
+    def go_on(self) -> None:
+        """At the end of a batch: flow control may have gone off."""
+        if self._waiting and not self._transfers.stopped:
+            waiting, self._waiting = self._waiting, {}
+            for (peer, _, _), frame in waiting.items():
+                self.dead_letter(peer, frame)
 
     def _routed(self, peer: str, frame: DeadLetter) -> None:
         answer = DeadLettered(frame.queue, frame.id)

@@ -124,6 +124,7 @@ class BrokerMachine(Acceptor):
             (limits.blocked_bytes, limits.blocked_total_bytes), placement.of,
         )  # fmt: skip
         self.connections.blocks = self.transfers.greeted
+        self.dead_letters = DeadLetterRoutes(self, cluster, requests, self.transfers)
         self.senders = Senders(self, cluster, self.transfers, sessions)
         self.consumers = Consumers(self, cluster, requests)
         self.receivers = Receivers(self, cluster, self.consumers, sessions, placement.of)
@@ -364,6 +365,7 @@ class BrokerMachine(Acceptor):
     # ---- saying it
 
     def _flush(self) -> None:
+        self.dead_letters.go_on()
         self.transfers.flush()
         self.flow_news.tell()
         if self.needs_ack:
@@ -385,7 +387,7 @@ def _cluster_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[str, A
         Append: machine._append,
         Results: machine.requests.answered,
         Hosted: machine._hosted,
-        DeadLetter: DeadLetterRoutes(machine, machine.cluster, machine.requests, machine.transfers).dead_letter,
+        DeadLetter: machine.dead_letters.dead_letter,
         **machine.rules(),
         **cluster_rules(machine.receivers, machine.transfers, machine.questions, machine.lifecycle, machine.resets),
         UpdateStart: machine._restore,

@@ -28,7 +28,7 @@ def test_what_is_too_early_waits_until_the_stream_is_applied_so_far():
 def test_what_goes_on_from_an_exchanges_own_queue_waits_for_the_wiring_that_it_is_to_go_by():
     cluster, sent = ClusterState("b1", 1, False, ["b1"]), []
     outbox: Any = SimpleNamespace(now_ms=0, send=lambda peer, frame: sent.append(frame))
-    routes = DeadLetterRoutes(outbox, cluster, None, None)  # type: ignore[arg-type]
+    routes = DeadLetterRoutes(outbox, cluster, None, SimpleNamespace(stopped=False))  # type: ignore[arg-type]
     routes.dead_letter("b1.r0", DeadLetter("manta.exchange.x#2", 5, "x", [b"m"], first=1, keys=[["k"]], wired=3))
     assert sent == []
     cluster.keeper.commit = 3

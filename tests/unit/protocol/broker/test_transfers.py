@@ -274,6 +274,22 @@ def test_nothing_is_told_to_a_connection_that_is_over():
     assert alone.told() == [] and alone.transfers.uncommitted_bytes == 0
 
 
+def test_dead_letters_wait_while_flow_control_is_on():
+    alone = Alone()
+    made = alone.bench
+    routes = DeadLetterRoutes(made.outbox, made.cluster, made.requests, alone.transfers)
+    made.apply(FlowControl("b3", True))
+    for _ in range(2):
+        routes.dead_letter("b1.r0", DeadLetter("gone#1", 7, "", [b"m"], cause="expired", positions=[1], key="r"))
+        routes.go_on()
+    assert made.take() == []
+    made.apply(FlowControl("b3", False))
+    routes.go_on()
+    assert made.ordered() == [Enqueue("gone#1@7", [1, 1], [b"m"])], "it was asked for twice"
+    routes.go_on()
+    assert made.take() == []
+
+
 def test_rejected_messages_are_answered_when_they_are_in_the_alternates_queues():
     alone = Alone()
     dead = DeadLetter("gone#1", 7, "", [b"m"], cause="rejected", positions=[1], key="r")
