@@ -150,6 +150,7 @@ class ModelQueue:
     tries: int = 0  # how often a message may come back after a delivery; 0: as often as it does
     causes: dict[int, str] = field(default_factory=dict)  # index of a batch that nobody rejected -> why it is one
     given_up: set[int] = field(default_factory=set)  # positions that came back too often, and are discarded
+    expired: set[int] = field(default_factory=set)  # positions that went to the alternate so
     place: dict[int, object] = field(default_factory=dict)
     blobs: dict[int, bytes] = field(default_factory=dict)
     expiry: dict[int, int] = field(default_factory=dict)
@@ -247,6 +248,7 @@ class ModelQueue:
                 for position in each(event.ranges):
                     if self.place[position] == "available" and self.expiry.get(position, 1 << 60) <= event.now_ms:
                         if self.all_die:
+                            self.expired.add(position)
                             self._die(position, "expired")
                         else:
                             self._go(position, "expired")
