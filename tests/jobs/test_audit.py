@@ -116,6 +116,8 @@ PLANTED: dict[str, tuple[int, str, Callable[[list[Row]], list[Row]]]] = {
     "accepted by an older incarnation": (
         2, "settled by one who does not hold it",
         lambda r: later(r, kind="accept", inc=0, acquisition=acquisition(r, 31), **span(35, 36))),
+    "set aside while acquired": (
+        5, "set aside, but not available", lambda r: later(r, kind="set_aside", broker="", **span(35, 36))),
     "dead-lettered twice": (5, "dead-lettered twice", lambda r: later(r, kind="dead_letter", broker="", **span(11, 12))),
     "dead-lettered without a reject": (
         5, "dead-lettered, but neither rejected nor set aside",
