@@ -80,6 +80,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """How often the sequencer looks at most whether a member is too far behind."""
     backlog_patience_ms: int = 10_000
     """A member that has kept flow control on for this long is waited for no longer."""
+    letters_wait_ms: int = 15_000
+    """How long dead letters wait for flow control to go off: it is on for another reason then than who is behind."""
 
     # ---- the store
 
@@ -232,6 +234,7 @@ RULES = (
     Rule(("broken_ms",), "evict_ms", "a broken link is found sooner than silence"),
     Rule(("redial_ms",) * 3, "broken_ms", "a peer whose link breaks is dialled twice again before it is missed"),
     Rule(("redial_ms",), "redial_most_ms", "waits between two dials grow"),
+    Rule(("backlog_patience_ms",), "letters_wait_ms", "who is behind is given up before dead letters go on"),
     Rule(("redial_most_ms",), "refusal_ms", "a peer that is refused dials again before its refusal is over"),
     Rule(("heartbeat_ms",), "suspicion_ms", "a suspicion counts until it is repeated, which is every beat"),
     Rule(

@@ -5,6 +5,8 @@ A message does not go round by itself: it comes to no queue in which it died sin
 (`deaths.py`), and so, where only such ones are bound, to none.
 
 While flow control is on in the cluster they wait, as what producers send does: a batch may be as large as its queue.
+But not for longer than a member that is behind is waited for: where it is on since memory or a disk is full, consumers
+of dead letters may be those who make room.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from functools import partial
 
 from ..log.outbox import FollowerOutbox
 from ..queue.relay import AGAIN
+from ..timing import DEFAULT_TIMING, Timing
 from ..wire.client_frames import Transfer
 from ..wire.events import DeadLetterDone, Enqueue, encode_event
 from ..wire.queue_frames import DeadLetter, DeadLettered
@@ -26,7 +29,16 @@ from .transfers import Transfers
 
 
 class DeadLetterRoutes:
-    def __init__(self, outbox: FollowerOutbox, cluster: ClusterState, requests: Requests, transfers: Transfers) -> None:
+    def __init__(
+        self,
+        outbox: FollowerOutbox,
+        cluster: ClusterState,
+        requests: Requests,
+        transfers: Transfers,
+        timing: Timing = DEFAULT_TIMING,
+    ) -> None:
+        self._wait_ms = timing.letters_wait_ms
+        self._stopped_ms: int | None = None  # since when flow control is on
         self._outbox = outbox
         self._cluster = cluster
         self._requests = requests
@@ -37,17 +49,25 @@ class DeadLetterRoutes:
     def dead_letter(self, peer: str, frame: DeadLetter) -> None:
         """Have messages go by the alternate exchange, applied once. Or send on what comes from an exchange's own queue,
         by its keys."""
-        if self._transfers.stopped:
+        if self._held():
             self._waiting[peer, frame.queue, frame.id] = frame
         else:
             self._cluster.once_applied(frame.wired, partial(self._routed, peer, frame))
 
     def go_on(self) -> None:
-        """At the end of a batch: flow control may have gone off."""
-        if self._waiting and not self._transfers.stopped:
+        """At the end of a batch: flow control may have gone on or off, or be on for long."""
+        if not self._held() and self._waiting:
             waiting, self._waiting = self._waiting, {}
             for (peer, _, _), frame in waiting.items():
                 self.dead_letter(peer, frame)
+
+    def _held(self) -> bool:
+        if not self._transfers.stopped:
+            self._stopped_ms = None
+            return False
+        if self._stopped_ms is None:
+            self._stopped_ms = self._outbox.now_ms
+        return self._outbox.now_ms - self._stopped_ms < self._wait_ms
 
     def _routed(self, peer: str, frame: DeadLetter) -> None:
         answer = DeadLettered(frame.queue, frame.id)

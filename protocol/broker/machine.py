@@ -124,7 +124,7 @@ class BrokerMachine(Acceptor):
             (limits.blocked_bytes, limits.blocked_total_bytes), placement.of,
         )  # fmt: skip
         self.connections.blocks = self.transfers.greeted
-        self.dead_letters = DeadLetterRoutes(self, cluster, requests, self.transfers)
+        self.dead_letters = DeadLetterRoutes(self, cluster, requests, self.transfers, timing)
         self.senders = Senders(self, cluster, self.transfers, sessions)
         self.consumers = Consumers(self, cluster, requests)
         self.receivers = Receivers(self, cluster, self.consumers, sessions, placement.of)

@@ -52,14 +52,23 @@ def stamps(queue: str) -> bool:
     return kind is not None and kind.stamps
 
 
+DEATHS = ("manta.death_", "manta.first_death_", "x-death", "x-first-death-")
+"""How the names of properties begin in which a dead letter says how it died."""
+
+
 def as_sent(message: Any, number: int, queue: str = "") -> bool:
-    """Whether a message that came from this queue carries what `options` said."""
-    wanted = options(number, queue)
-    if stamps(queue) and message.properties:
-        more = {name: value for name, value in message.properties.items() if name != queue_kinds.STAMP}
-        if (more or None) != wanted.get("properties"):
+    """Whether a message that came from this queue carries what `options` said; and, of a dead letter, that it says that it
+    was rejected there where it was sent."""
+    wanted, properties = options(number, queue), message.properties
+    if queue.endswith(queue_kinds.DEAD):
+        properties = properties or {}
+        said = properties.get("manta.death_cause"), properties.get("manta.death_queue")
+        if said != ("rejected", queue.removesuffix(queue_kinds.DEAD)):
             return False
-    elif message.properties != wanted.get("properties"):
+        properties = {name: value for name, value in properties.items() if not name.startswith(DEATHS)} or None
+    if stamps(queue) and properties:
+        properties = {name: value for name, value in properties.items() if name != queue_kinds.STAMP} or None
+    if properties != wanted.get("properties"):
         return False
     names = ("subject", "ttl", "priority", "message_id", "correlation_id", "reply_to", "content_type")
     return message.durable == wanted.get("durable", False) and all(

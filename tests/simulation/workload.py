@@ -129,7 +129,11 @@ class Story:
             rng,
             codec=seed % 10 == 0,
             slice_ms=rng.choice([5, 5, 20, 50]),
-            timing=Timing(backlog_look_ms=5, backlog_patience_ms=self.flow_patience[1]),
+            timing=Timing(
+                backlog_look_ms=5,
+                backlog_patience_ms=self.flow_patience[1],
+                letters_wait_ms=self.flow_patience[1] * 3 // 2,
+            ),
             limits=limits,
             machines=machines,
             brokers=brokers,

@@ -218,6 +218,18 @@ def holding(tmp_path) -> Holding:
     return Holding(tmp_path)
 
 
+def test_a_dead_letter_says_where_it_was_rejected():
+    death = {"manta.death_cause": "rejected", "manta.death_queue": "q", "x-death": [], "manta.first_death_ms": 1}
+    for number in range(12):
+        options = body.options(number)
+        properties = (options.pop("properties", None) or {}) | death
+        assert body.as_sent(Message(b"", properties=properties, **options), number, "q.dead")
+        for wrong in ({"manta.death_cause": "expired"}, {"manta.death_queue": "r"}, {"more": 1}):
+            assert not body.as_sent(Message(b"", properties=properties | wrong, **options), number, "q.dead")
+        assert not body.as_sent(Message(b"", properties=properties, **options), number, "q")
+        assert not body.as_sent(Message(b"", **options), number, "q.dead")
+
+
 def test_what_a_message_carries_is_looked_at(holding):
     for number in range(12):
         message = Message(b"", **body.options(number))

@@ -6,6 +6,7 @@ from mantamq.protocol.broker.dead_letters import DeadLetterRoutes
 from mantamq.protocol.broker.session import Session
 from mantamq.protocol.broker.transfers import Transfers
 from mantamq.protocol.machine import PauseClient
+from mantamq.protocol.timing import Timing
 from mantamq.protocol.wire.client_frames import Blocked, Completed, Detached, Failed, Transfer
 from mantamq.protocol.wire.events import Condemn, DeclareQueue, DeleteQueue, Enqueue, FlowControl, Lift
 from mantamq.protocol.wire.queue_frames import DeadLetter, DeadLettered
@@ -288,6 +289,21 @@ def test_dead_letters_wait_while_flow_control_is_on():
     assert made.ordered() == [Enqueue("gone#1@7", [1, 1], [b"m"])], "it was asked for twice"
     routes.go_on()
     assert made.take() == []
+
+
+def test_and_go_on_where_it_is_on_for_longer_than_one_that_is_behind_is_waited_for():
+    alone = Alone()
+    made = alone.bench
+    routes = DeadLetterRoutes(made.outbox, made.cluster, made.requests, alone.transfers, Timing(letters_wait_ms=20_000))
+    made.apply(FlowControl("b3", True, "its memory is full"))
+    for number, passed_ms in ((7, 0), (8, 19_999)):
+        made.outbox.now_ms += passed_ms
+        routes.dead_letter("b1.r0", DeadLetter("gone#1", number, "", [b"m"], cause="rejected", positions=[1], key="r"))
+        routes.go_on()
+        assert made.take() == []
+    made.outbox.now_ms += 1
+    routes.go_on()
+    assert made.ordered() == [Enqueue(f"gone#1@{number}", [1, 1], [b"m"], at_ms=20_000) for number in (7, 8)]
 
 
 def test_rejected_messages_are_answered_when_they_are_in_the_alternates_queues():
