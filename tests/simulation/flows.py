@@ -16,10 +16,11 @@ from .checkers import Watcher
 from .model import Violation
 from .world import World
 
-SLACK_BYTES = 4_000
+SLACK_BYTES = 6_000
 SLACK_ENTRIES = 70
 """At most this comes at each broker, from senders that have capacity left and of what consumers settle, until who is
-behind is given up; besides what was under way when flow control was to begin."""
+behind is given up, and of what dies meanwhile, with all that its letters say; besides what was under way when flow
+control was to begin."""
 RAISED_MS = 100
 UNDER_WAY_MS = 50
 """Transfers that were under way come in this time after that: a window of each sender, all at once where another takes over."""

@@ -271,14 +271,6 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **{name: [(ranks, "STORIES", 1.0)] for name in mutants_ranks.ALL},
     **{name: [(no_locals, "STORIES", 1.0)] for name in mutants_no_local.ALL},
     **{name: [(actives, "STORIES", 1.0), (workload, "CUT", 0.2)] for name in mutants_actives.ALL},
-    "the_next_one_waits_for_nothing_that_the_one_before_it_waited_for": [
-        (actives, "STORIES", 1.0),
-        (actives, "SHARE", 1.0),
-        (workload, "CUT", 0.2),
-        (workload, "USERS", (1.0,)),
-        (faults, "RATE", 0.3),
-        (faults, "KINDS", ["pause"]),
-    ],
 }
 """Bugs that need rare moments are looked for in stories with more of them: other shares than usual."""
 BROKEN = ("TypeError", "AttributeError", "NameError")

@@ -82,35 +82,6 @@ def the_next_one_does_not_wait_for_what_was_held(patch: Patch) -> None:
     _nobody_waits_for_anybody(patch)
 
 
-def the_next_one_waits_for_nothing_that_the_one_before_it_waited_for(patch: Patch) -> None:
-    """It waits for what brokers hold of which it was said that one of theirs is first, since one of its own was."""
-    advance, activate, taken_over = SingleActive.advance, SingleActive._activate, SingleActive.taken_over
-    former: dict[tuple[Any, str], dict[str, None]] = {}
-
-    def notes(self: Any) -> None:
-        for id, line in self._cluster.wiring.uses.lines.items():
-            if (line[0].broker, line[0].inc) != (self._cluster.broker, self._cluster.inc):
-                former.setdefault((self, id), {})[line[0].broker] = None
-        advance(self)
-
-    def begins(self: Any, place: Any) -> None:
-        consume = place.pending.consume
-        before = [(broker, 0, []) for broker in former.pop((self, consume.queue), {})]
-        place.pending = place.pending._replace(consume=replace(consume, before=[*consume.before, *before]))
-        activate(self, place)
-
-    def leaves(self: Any, event: Any) -> list[int]:
-        over = taken_over(self, event)
-        if any(self._places[event.queue][sub].active for sub in over):
-            former.setdefault((self, event.queue), {})[self._cluster.broker] = None
-        return over
-
-    _nobody_waits_for_anybody(patch)
-    patch.setattr(SingleActive, "advance", notes)
-    patch.setattr(SingleActive, "_activate", begins)
-    patch.setattr(SingleActive, "taken_over", leaves)
-
-
 def who_waits_for_its_turn_hears_of_no_end(patch: Patch) -> None:
     """A drain of one that is not first is kept until its turn."""
     patch.setattr(SingleActive, "granted", lambda self, link: None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mantamq.protocol.broker import management
+from mantamq.protocol.broker import queue_declaration
 from mantamq.protocol.broker.management import Management
 from mantamq.protocol.broker.self_destruction import SelfDestruction
 from mantamq.protocol.broker.verdicts import Case, Verdicts
@@ -155,7 +155,7 @@ def one_broker_knows_no_default_limit(patch: Patch) -> None:
 
 def the_default_limit_is_above_one_that_is_named(patch: Patch) -> None:
     patch.setattr(arguments, "check", lambda what, given, limit=0: _checked(what, given, limit))
-    patch.setattr(management, "check", arguments.check)
+    patch.setattr(queue_declaration, "check", arguments.check)
 
 
 def _checked(what: str, given: dict[str, Any], limit: int) -> dict[str, Any]:
