@@ -12,13 +12,13 @@ from .model import Violation
 from .workload import play
 
 SEEDS = 12
-BUDGET = 150
+BUDGET = 300
 RARE = dict.fromkeys(
     (
         "given_up_and_not_told", "lost_drop_report_stays_lost", "pieces_of_two_updates_are_put_together",
         "who_has_just_left_held_nothing", "who_is_behind_is_never_given_up",
     ),
-    300,
+    600,
 )  # fmt: skip
 """Planted bugs that need more."""
 FIGURE_8_STORY, LONG_STORY = 5, 6
