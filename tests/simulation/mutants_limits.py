@@ -14,7 +14,6 @@ from mantamq.protocol.queue.producer_flow import ProducerFlow
 from mantamq.protocol.queue.refused_numbers import RefusedNumbers
 from mantamq.protocol.queue.refusing import Limit
 from mantamq.protocol.queue.state import QueueState
-from mantamq.protocol.replica.catch_up import CatchUp
 from mantamq.protocol.replica.verdicts import VerdictTeller
 from mantamq.protocol.wire.events import Enqueue
 from mantamq.protocol.wiring import arguments
@@ -92,11 +91,6 @@ def one_low_level_is_enough_to_go_on(patch: Patch) -> None:
 def an_update_forgets_who_waits(patch: Patch) -> None:
     """A copy that is brought up to date does not have its broker ask."""
     patch.setattr(VerdictTeller, "restored", lambda self: None)
-
-
-def a_copy_without_what_went_meanwhile_says_how_it_was(patch: Patch) -> None:
-    """It counts the messages that its update has left out, and not their bytes."""
-    patch.setattr(CatchUp, "whole", True)
 
 
 def a_new_replica_is_asked_nothing(patch: Patch) -> None:
