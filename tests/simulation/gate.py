@@ -196,7 +196,6 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (faults, "KINDS", faults.KINDS + ["broker"] * 6),
     ],
     "an_update_forgets_who_waits": _JUDGED,
-    "a_copy_without_what_went_meanwhile_says_how_it_was": _JUDGED,
     "a_new_replica_is_asked_nothing": _JUDGED,
     "a_message_that_is_too_large_for_a_ring_comes_in": [
         (kinds, "KINDS", 1.0),
