@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from ...protocol.errors import PeerError
-from ...protocol.queue.settings import DEAD_LETTER, RING, QueueSettings, declared
+from ...protocol.queue.declared import declared
+from ...protocol.queue.settings import DEAD_LETTER, RING, QueueSettings
 from ...protocol.wire.events import Bind, DeclareExchange, DeclareQueue
 from ...protocol.wire.settings import names_of, parse
 from ...protocol.wiring.arguments import OURS, SHAPES, check

@@ -11,14 +11,12 @@ A setting that changes how a queue's stream is applied is refused while the clus
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
-from msgspec.structs import replace
 
-from ..errors import INVALID, PeerError
-from ..wire.settings import Argument, parse
+from ..wire.settings import Argument
 
 MESSAGE_BYTES = 64
 """What a message counts for in the size of a queue besides its own bytes, headers and all."""
@@ -261,85 +259,3 @@ def _thresholds(limit: int, stop: int, resume: int) -> tuple[int, int]:
     else:
         rest = stop * RESUME_PERCENT // STOP_PERCENT
     return (stop, max(1, rest if resume == DEFAULT else resume)) if stop else (0, 0)
-
-
-def declared(arguments: dict[str, Any]) -> QueueSettings:
-    """The settings that a client declares a queue with: each argument by itself, and all of them together.
-
-    Raises:
-        PeerError: `invalid`, an argument has a value that it does not take; or two contradict each other.
-    """
-    settings = parse(QueueSettings, "queue", arguments)
-    if settings.priorities and settings.max_priority:
-        raise PeerError(INVALID, "priorities and x-max-priority are two ways to have levels: give one")
-    if len(given := kinds(settings)) > 1:
-        raise PeerError(INVALID, f"a queue has one of {', '.join(given)}, not two of them: leave out all but one")
-    _check_shares(settings)
-    if settings.overflow and not settings.limited:
-        text = "what happens at a limit needs a limit: give max_count or max_size, or leave overflow out"
-        raise PeerError(INVALID, text)
-    if settings.limited and not settings.overflow:
-        # By RabbitMQ's words the oldest goes; by Qpid's what comes is refused.
-        theirs = {"x-max-length", "x-max-length-bytes"}.intersection(arguments)
-        settings = replace(settings, overflow=RING if theirs else REJECT)
-    _check_flow(settings)
-    _check_alerts(settings)
-    if settings.auto_delete_timeout_s != DEFAULT and not (settings.auto_delete or settings.exclusive):
-        raise PeerError(INVALID, "auto_delete_timeout_s needs auto_delete or exclusive: give one, or leave it out")
-    return settings
-
-
-def _check_shares(settings: QueueSettings) -> None:
-    """Raises PeerError: `invalid`, there is a share of what the queue does not have."""
-    if (settings.fairshare or settings.fairshare_of) and settings.levels == 1:
-        raise PeerError(INVALID, "fairshare is of levels of priority: give at least 2 priorities, or leave it out")
-    for level in settings.fairshare_of:
-        if level >= settings.levels:
-            text = f"qpid.fairshare-{level} is of a level that is not there: the queue has 0 to {settings.levels - 1}"
-            raise PeerError(INVALID, text)
-
-
-def kinds(settings: QueueSettings) -> list[str]:
-    """The arguments by which it is of another kind than plain."""
-    given = {
-        "priorities": settings.priorities or settings.max_priority,
-        "last_value_key": settings.last_value_key,
-        "group_key": settings.group_key,
-        "fair_key": settings.fair_key,
-    }
-    return [name for name, value in given.items() if value]
-
-
-def _check_flow(settings: QueueSettings) -> None:
-    """Raises PeerError: `invalid`, its thresholds contradict each other, or its limits."""
-    if settings.overflow in (RING_STRICT, SELF_DESTRUCT) and kinds(settings):
-        text = f"a queue with {kinds(settings)[0]} cannot be {settings.overflow}: give overflow ring or reject"
-        raise PeerError(INVALID, text)
-    if settings.overflow == DEAD_LETTER and settings.last_value_key:
-        raise PeerError(INVALID, "a queue with last_value_key cannot be dead-letter: give overflow ring or reject")
-    for what, (stop, resume) in zip(("count", "size"), settings.thresholds, strict=True):
-        given = getattr(settings, f"flow_stop_{what}"), getattr(settings, f"flow_resume_{what}")
-        limit = getattr(settings, f"max_{what}")
-        if not stop and given[1] != DEFAULT:
-            raise PeerError(
-                INVALID, f"flow_resume_{what} needs a flow_stop_{what}, or a limit at which messages are refused"
-            )
-        if stop and resume > stop:
-            text = f"flow_resume_{what} {resume} is above flow_stop_{what} {stop}: producers could never go on as meant"
-            raise PeerError(INVALID, text)
-        if limit and stop > limit:
-            text = f"flow_stop_{what} {stop} is above the limit of {limit}: give less, or 0 for no flow control"
-            raise PeerError(INVALID, text)
-
-
-def _check_alerts(settings: QueueSettings) -> None:
-    """Raises PeerError: `invalid`, thresholds of an alert contradict each other."""
-    for what in LEVELS:
-        up, down = (getattr(settings, f"alert_{what}_{way}") for way in ("up", "down"))
-        if down != DEFAULT and not up:
-            raise PeerError(INVALID, f"alert_{what}_down needs an alert_{what}_up: give it, or leave both out")
-        if down >= up > 0:
-            text = f"alert_{what}_down {down} is not below alert_{what}_up {up}: the alert would never be over as meant"
-            raise PeerError(INVALID, text)
-    if settings.alert_repeat_gap != ALERT_GAP_S and not settings.alerts:
-        raise PeerError(INVALID, "alert_repeat_gap needs an alert: give alert_count_up, alert_size_up or alert_age_up")

@@ -18,7 +18,8 @@ import msgspec
 
 from ..errors import INVALID, PeerError
 from ..limits import DEFAULT
-from ..queue.settings import DEAD_LETTER, SELF_DESTRUCT, QueueSettings, declared
+from ..queue.declared import declared
+from ..queue.settings import DEAD_LETTER, SELF_DESTRUCT, QueueSettings
 from ..wire.framing import check_depth
 from ..wire.settings import names_of, parse, plain, read
 from ..wire.version import (

@@ -85,7 +85,7 @@ ROOMS: dict[str, set[str]] = {
     "companions.py": {"machine.py"},
     "resident.py": {"machine.py", "wire"},
     "log": {"companions.py", "errors.py", "limits.py", "machine.py", "timing.py", "wire"},
-    "wiring": {"errors.py", "limits.py", "queue/settings.py", "wire", OFFICE},
+    "wiring": {"errors.py", "limits.py", "queue/declared.py", "queue/settings.py", "wire", OFFICE},
     "queue": {"errors.py", "limits.py", "ranges.py", "timing.py", "wire"},
     "lock": {"log", "machine.py", "status", "timing.py", "wire", OFFICE},
     "sequencer": {

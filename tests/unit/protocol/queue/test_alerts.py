@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from mantamq.protocol.errors import PeerError
 from mantamq.protocol.queue.alerts import Alert, Alerts
-from mantamq.protocol.queue.settings import DEFAULT, declared
+from mantamq.protocol.queue.declared import declared
+from mantamq.protocol.queue.settings import DEFAULT
 
 
 def alerts(up: int = 10, down: int = 5, gap: int = 60, what: str = "count") -> Alerts:

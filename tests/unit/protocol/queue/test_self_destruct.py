@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from cluster_in_memory import MemoryCluster
 from mantamq.protocol.errors import PeerError
+from mantamq.protocol.queue.declared import declared
 from mantamq.protocol.queue.policies import policies_of
-from mantamq.protocol.queue.settings import MESSAGE_BYTES, QueueSettings, declared
+from mantamq.protocol.queue.settings import MESSAGE_BYTES, QueueSettings
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.verdicts import VerdictTeller
 from mantamq.protocol.wire.client_frames import AttachSender, Transfer

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from mantamq.client import Message
 from mantamq.protocol.errors import PeerError
 from mantamq.protocol.queue.credit import UNLIMITED
+from mantamq.protocol.queue.declared import declared
 from mantamq.protocol.queue.dispatch import Dispatcher
 from mantamq.protocol.queue.policies import policies_of
-from mantamq.protocol.queue.settings import QueueSettings, declared
+from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.shares import Shares
 from mantamq.protocol.queue.snapshot import read_snapshot
 from mantamq.protocol.queue.state import QueueState
