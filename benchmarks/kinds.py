@@ -17,7 +17,9 @@ from .processes import Consumed, Job, Produced, padding, run
 from .results import Collection
 
 KEYS = 1_000
-PLAIN = "plain"
+PLAIN, REJECTED = "plain", "rejected"
+DEAD = "dead"
+"""Where dead letters go: an exchange, and its queue."""
 KINDS: dict[str, dict[str, Any]] = {
     PLAIN: {},
     "priority": {"priorities": 10},
@@ -27,10 +29,12 @@ KINDS: dict[str, dict[str, Any]] = {
     "ring": {"max_count": 10_000_000, "overflow": "ring"},
     "full-ring": {"max_count": 500, "overflow": "ring"},
     "limited": {"max_count": 10_000_000},
+    "rejected": {"alternate": DEAD},
     "held-back": {"flow_stop_count": 150, "flow_resume_count": 100},
 }
 """Kind -> what its queue is declared with. A ring that is not full, and one that drops what nobody takes in time; a
-limit and thresholds that are never reached, and a queue that holds its producer back again and again."""
+limit and thresholds that are never reached; one of which everything is rejected, and goes to another queue; and one
+that holds its producer back again and again."""
 SENDS_AHEAD = {"held-back": manta.WINDOW // 2}
 """Kind -> the capacity of its sender, where it is not the plain queue's. What a sender may send ahead goes in between a
 stop and the next: half of it, and flow stops twice as often."""
@@ -51,8 +55,8 @@ async def produce(address: str, queue: str, count: int, capacity: int, ready: An
         return Produced(start, time.time(), count)
 
 
-async def consume(address: str, queue: str, count: int, ready: Any) -> Consumed:
-    """Take and accept until `count` messages have left the queue."""
+async def consume(address: str, queue: str, count: int, rejects: bool, ready: Any) -> Consumed:
+    """Take and accept, or reject, until `count` messages have left the queue."""
     async with connect_async(address) as connection:
         session = connection.session()
         receiver = await session.receiver(queue, capacity=manta.WINDOW)
@@ -69,7 +73,7 @@ async def consume(address: str, queue: str, count: int, ready: Any) -> Consumed:
                 continue
             taken += 1
             last = time.time()
-            await session.acknowledge(message)
+            await (session.reject if rejects else session.acknowledge)(message)
 
 
 def measure(addresses: list[str], count: int, into: Collection, say: Callable[[str], None]) -> None:
@@ -77,15 +81,20 @@ def measure(addresses: list[str], count: int, into: Collection, say: Callable[[s
     for number, kind in enumerate((PLAIN, *KINDS)):
         say(f"kinds: {kind}")
         with connect(addresses[0]) as connection:
+            connection.declare_exchange(DEAD, "fanout")
+            connection.declare_queue(DEAD)
+            connection.bind(DEAD, DEAD)
             connection.declare_queue("of-a-kind", **KINDS[kind])
         jobs = [
             Job(__name__, "produce", (addresses[0], "of-a-kind", count, SENDS_AHEAD.get(kind, manta.WINDOW))),
-            Job(__name__, "consume", (addresses[1], "of-a-kind", count)),
+            Job(__name__, "consume", (addresses[1], "of-a-kind", count, kind == REJECTED)),
         ]
         produced, consumed = run(jobs)
         with connect(addresses[0]) as connection:
             stops = connection.queue("of-a-kind").get("flowStoppedCount", 0)
             connection.delete_queue("of-a-kind")
+            connection.delete_queue(DEAD)
+            connection.delete_exchange(DEAD)
         if number:  # the first was for what is loaded once
             took_s = max(produced.end, consumed.end) - produced.start
             into.add("manta", f"kind-{kind}", "messages_per_s", "messages/s", count / took_s)

@@ -112,6 +112,7 @@ BARS = [
         Bar(f"a {kind} queue / a plain one", (f"kind-{kind}", RATE), (OURS, "kind-plain", RATE), 0.5, None, True)
         for kind in ("priority", "groups", "fair", "last-value", "ring", "full-ring", "limited", "held-back")
     ),
+    Bar("dead-lettering all / a plain queue", ("kind-rejected", RATE), (OURS, "kind-plain", RATE), 0.3, None, True),
     Bar("flow stops per second of a held-back queue", ("kind-held-back", "flow_stops_per_s"), None, 100, None, True),
     *(
         Bar(f"{what}, groups / plain", ("waiting-groups", metric), (OURS, "waiting-plain", metric), 1.5, None, False)

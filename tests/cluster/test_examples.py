@@ -54,6 +54,12 @@ def initial_values(lines: list[str]) -> None:
     ]
 
 
+def dead_letters(lines: list[str]) -> None:
+    assert [line[18:].split() for line in lines[1:]] == [
+        ["expired", "example.jobs", "0"], ["rejected", "example.jobs", "0"], ["delivery_limit", "example.jobs", "3"],
+    ]  # fmt: skip
+
+
 def exclusive(lines: list[str]) -> None:
     assert lines[0] == "the keeper reads: rent" and "is one consumer's alone (exclusive, at b2)" in lines[1]
     assert lines[2:] == ["who only looks: food tea", "another one, now: food"]
@@ -65,7 +71,18 @@ def single_active(lines: list[str]) -> None:
 
 CHECKS: dict[str, Callable[[list[str]], None]] = {
     check.__name__: check
-    for check in (ring, priorities, last_values, groups, fairness, exchanges, initial_values, exclusive, single_active)
+    for check in (
+        ring,
+        priorities,
+        last_values,
+        groups,
+        fairness,
+        exchanges,
+        initial_values,
+        dead_letters,
+        exclusive,
+        single_active,
+    )  # fmt: skip
 }
 
 

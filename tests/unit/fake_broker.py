@@ -10,7 +10,8 @@ import asyncio
 import functools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from cluster_in_memory import Client, MemoryCluster
@@ -29,6 +30,24 @@ def wait_until(true: Callable[[], T], seconds: float = 10.0) -> T:
         assert time.monotonic() < end, "it does not come true"
         time.sleep(0.002)
     return value
+
+
+@contextmanager
+def passing_time(cluster: FakeBroker, step_ms: int = 10) -> Iterator[None]:
+    """Time passes in the cluster, `step_ms` each 5 ms: a replica without consumers is told of what is committed a little later."""
+    over = threading.Event()
+
+    def ticks() -> None:
+        while not over.wait(0.005):
+            cluster.pass_time(step_ms)
+
+    thread = threading.Thread(target=ticks)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 class FakeBroker:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
-from fake_broker import wait_until
+from fake_broker import passing_time, wait_until
 from mantamq.client import Deleted, ResourceLimitExceeded, Unavailable, connect, connect_async
 from mantamq.protocol.wire.client_frames import Failed
 
@@ -14,18 +12,8 @@ pytestmark = pytest.mark.timeout(30)
 
 @pytest.fixture(autouse=True)
 def time_passes(cluster):
-    """A replica without consumers is told of what is committed a little later."""
-    over = threading.Event()
-
-    def ticks():
-        while not over.wait(0.005):
-            cluster.pass_time(10)
-
-    thread = threading.Thread(target=ticks)
-    thread.start()
-    yield
-    over.set()
-    thread.join()
+    with passing_time(cluster):
+        yield
 
 
 def refused(sender, session):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
-from fake_broker import FakeBroker
+from fake_broker import FakeBroker, passing_time
 from mantamq.client import ResourceLimitExceeded, connect
 from mantamq.protocol.limits import Limits
 
@@ -15,18 +13,8 @@ pytestmark = pytest.mark.timeout(30)
 @pytest.fixture
 def cluster():
     """Time passes in it: a replica without consumers is told of what is committed a little later."""
-    over = threading.Event()
-    with FakeBroker(2, limits=Limits(queue_bytes=3000)) as cluster:
-
-        def ticks():
-            while not over.wait(0.005):
-                cluster.pass_time(10)
-
-        thread = threading.Thread(target=ticks)
-        thread.start()
+    with FakeBroker(2, limits=Limits(queue_bytes=3000)) as cluster, passing_time(cluster):
         yield cluster
-        over.set()
-        thread.join()
 
 
 def test_it_refuses_at_every_broker_and_shows_in_the_declaration_and_in_the_status(cluster):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
+from fake_broker import passing_time
 from mantamq.client import Invalid, Message, connect, connect_async
 from mantamq.protocol.wire.statistics_frames import FellowTold
 
@@ -69,20 +68,11 @@ async def test_parts_are_named_and_others_refused(cluster, connection):
 
 def test_a_broker_that_does_not_answer_is_named(cluster, connection):
     connection.declare_queue("q")
-    over = threading.Event()
-
-    def ticks():
-        while not over.wait(0.005):
-            cluster.pass_time(200)
-
     held = cluster.call(lambda: cluster.cluster.hold(FellowTold))
-    thread = threading.Thread(target=ticks)
-    thread.start()
     try:
-        found = connection.statistics("brokers", "queues")
+        with passing_time(cluster, 200):
+            found = connection.statistics("brokers", "queues")
     finally:
-        over.set()
-        thread.join()
         cluster.call(lambda: cluster.cluster.let_go(held))
     assert found["silent"] == ["b2"] and found["brokers"][1]["error"] == "b2 has not answered"
     assert found["brokers"][0]["connections"] == 1 and found["queues"][0]["consumers"] == 0

@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import json
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_broker import FakeBroker
+from fake_broker import FakeBroker, passing_time
 from mantamq.client import connect
 from mantamq.client.cli import app, statistics
 
@@ -22,18 +21,8 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def cluster() -> Iterator[FakeBroker]:
     """Two brokers, for whom time passes."""
-    over = threading.Event()
-    with FakeBroker(2) as cluster:
-
-        def ticks() -> None:
-            while not over.wait(0.005):
-                cluster.pass_time(10)
-
-        thread = threading.Thread(target=ticks)
-        thread.start()
+    with FakeBroker(2) as cluster, passing_time(cluster):
         yield cluster
-        over.set()
-        thread.join()
 
 
 @pytest.fixture
