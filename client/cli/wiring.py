@@ -12,6 +12,7 @@ import typer
 from rich.live import Live
 
 from ...protocol.errors import LocalError
+from ...protocol.wiring.exclusives import others
 from ..errors import InUse, Invalid, NotEmpty
 from ..management import TYPED
 from .console import Broker, Json, Token, connection, meant_by, out, say, seen, show, table_of
@@ -136,6 +137,8 @@ def queue_delete(
         try:
             c.delete_queue(name, if_unused=not force, if_empty=not force)
         except (NotEmpty, InUse) as error:
+            if others(name) in str(error):
+                raise  # no force deletes it
             what = "messages" if isinstance(error, NotEmpty) else "consumers"
             raise LocalError(f"queue {name!r} has {what}: --force deletes it all the same") from None
     say(f"queue {name} deleted", {"queue": name, "deleted": True}, as_json)

@@ -82,7 +82,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
         dead_letters,
         exclusive,
         single_active,
-    )  # fmt: skip
+    )
 }
 
 

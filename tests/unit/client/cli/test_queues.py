@@ -176,3 +176,12 @@ def test_watch_looks_again_and_again(three: Run, monkeypatch: pytest.MonkeyPatch
     looks.clear()
     code, text, _ = three("stat", "brokers", "-w", "--every", "0.25")
     assert code == 130 and "b2" in text
+
+
+def test_nobody_is_told_to_force_what_is_another_connections_alone(at: Run, cluster: FakeBroker) -> None:
+    with connect(cluster.address) as connection:
+        connection.declare_queue("mine", exclusive=True)
+        for force in ((), ("--force",)):
+            code, _, said = at("queue", "delete", "mine", *force)
+            assert code == 1 and "exclusive to another connection" in said and "--force" not in said
+        assert at("queue", "show", "mine")[0] == 0
