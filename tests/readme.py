@@ -101,6 +101,7 @@ PROMISES: dict[str, list[str]] = {
     "Others may send to it": [
         "tests/unit/client/test_exclusive_queues.py::test_others_send_to_it_and_do_nothing_else_with_it",
         "tests/unit/conversations/test_exclusive_queues.py::test_others_may_send_to_it_and_nothing_else",
+        "tests/unit/conversations/test_exclusive_queues.py::test_a_broker_that_has_not_heard_of_it_yet_keeps_it_all_the_same",
     ],
     "It goes when the connection is closed, and when it": [
         "tests/unit/client/test_exclusive_queues.py::test_it_goes_at_once_when_its_connection_is_closed",

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import IN_USE, PeerError
 from ..wire.events import AnyEvent, DeclareQueue, Exclusive
 from ..wiring.definitions import QueueDefinition
-from ..wiring.exclusives import others
+from ..wiring.exclusives import check_owner
 from ..wiring.uses import ended_by
 from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
@@ -35,6 +34,9 @@ class ExclusiveQueues:
         self._closed: set[str] = set()  # ids of those whose client has closed its connection here
 
     # ---- what is its client's alone
+    #
+    # A deletion or a binding is by name, and may come to a broker that does not know the queue yet: it is checked again
+    # where it applies.
 
     def check(self, session: Session, command: str, arguments: Any) -> None:
         """Raises PeerError: `in-use`, the command is of a queue that another client has for itself."""
@@ -43,8 +45,7 @@ class ExclusiveQueues:
 
     def permit(self, session: Session, queue: QueueDefinition | None) -> None:
         """Raises PeerError: `in-use`, another client has the queue for itself."""
-        if queue is not None and queue.client not in ("", session.client):
-            raise PeerError(IN_USE, others(queue.name))
+        check_owner(queue, session.client)
 
     # ---- whether that client is here
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from ..errors import EXISTS, INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
@@ -29,7 +29,7 @@ from ..wire.events import (
     Unbind,
 )
 from ..wire.settings import names_of, read
-from ..wire.version import KNOWS_EXCHANGES, KNOWS_LINKS, KNOWS_RELAYS
+from ..wire.version import KNOWS_EXCHANGES, KNOWS_LINKS, KNOWS_RELAYS, KNOWS_WHO_ASKS
 from ..wiring.arguments import binding_known_from, check
 from ..wiring.definitions import QueueDefinition
 from ..wiring.relays import relay_name, relay_of, relayed
@@ -138,7 +138,7 @@ class Management:
         try:
             arguments = msgspec.convert(frame.arguments, shape)
             self._exclusives.check(session, frame.name, arguments)
-            rule(self, answer, arguments, *([session] if rule is Management._declare_queue else []))
+            rule(self, answer, arguments, *([session] if rule in _WHO_ASKS else []))
         except msgspec.ValidationError as error:
             answer(code=INVALID, text=f"command {frame.name}: {error}")
         except PeerError as error:
@@ -146,9 +146,10 @@ class Management:
 
     # ---- wiring
 
-    def _order(self, answer: Answer, event: AnyEvent, known_from: int = 0, older: str = "") -> None:
+    def _order(self, answer: Answer, event: AnyEvent, known_from: int = 0, older: str = "", client: str = "") -> None:
         """Order an event that members keep to from this minor version on; `older` says why not while one is older.
-        Until that is known all wait, each in its place: who declares a queue may bind it before that is answered."""
+        Until that is known all wait, each in its place: who declares a queue may bind it before that is answered.
+        `client` is who asks, where that is looked at when the event applies."""
         versions = self._cluster.versions
 
         def done(outcome: Outcome) -> None:
@@ -158,7 +159,8 @@ class Management:
             if versions.least < known_from:
                 answer(code=UNAVAILABLE, text=older)
             else:
-                self._requests.order(event, done)
+                named = client and versions.least >= KNOWS_WHO_ASKS
+                self._requests.order(replace(event, client=client) if named else event, done)
 
         versions.once_known(known)
 
@@ -177,14 +179,14 @@ class Management:
         older = OLDER_TEXT.format(name)
         versions.once_known(lambda: self._order(declared, with_dead_letters(event, versions.least), known_from, older))
 
-    def _delete_queue(self, answer: Answer, a: DeleteQueueArguments) -> None:
+    def _delete_queue(self, answer: Answer, a: DeleteQueueArguments, session: Session) -> None:
         if a.if_unused or a.if_empty:
             queue = self._queue_named(a.name)
             if of := relayed(queue):
                 raise PeerError(NOT_ALLOWED, f"queue {a.name!r} belongs to exchange {of!r}, and goes with it")
             self._deletions.ask(queue, a.if_unused, a.if_empty, answer)
         else:
-            self._order(answer, DeleteQueue(a.name))
+            self._order(answer, DeleteQueue(a.name), client=session.client)
 
     def _declare_exchange(self, answer: Answer, a: DeclareExchangeArguments) -> None:
         if a.passive:
@@ -216,11 +218,12 @@ class Management:
         if relay := relay_name(self._cluster.wiring.exchange(a.name)):  # behind it: of an exchange that stays, it stays
             self._order(_nobody, DeleteQueue(relay))
 
-    def _bind(self, answer: Answer, a: BindArguments) -> None:
+    def _bind(self, answer: Answer, a: BindArguments, session: Session) -> None:
         arguments = check("binding", a.arguments)
         known_from = max(binding_known_from(arguments), KNOWS_LINKS if a.to_exchange else 0)
         event = Bind(a.exchange, a.queue, a.key, arguments, a.to_exchange)
-        self._order(partial(self._bound, answer, a.exchange), event, known_from, OLDER_BINDING)
+        made = partial(self._bound, answer, a.exchange)
+        self._order(made, event, known_from, OLDER_BINDING, session.client)
 
     def _bound(self, answer: Answer, exchange: str, value: Any = None, code: str = "", text: str = "") -> None:
         if code:
@@ -228,8 +231,8 @@ class Management:
         else:
             bound(self._cluster, self._requests, exchange, lambda: answer(value))
 
-    def _unbind(self, answer: Answer, a: UnbindArguments) -> None:
-        self._order(answer, Unbind(a.exchange, a.queue, a.key, a.to_exchange))
+    def _unbind(self, answer: Answer, a: UnbindArguments, session: Session) -> None:
+        self._order(answer, Unbind(a.exchange, a.queue, a.key, a.to_exchange), client=session.client)
 
     # ---- queues
 
@@ -362,6 +365,8 @@ _COMMANDS: dict[str, tuple[Callable[..., None], type[msgspec.Struct]]] = {
     "statistics": (Management._statistics, StatisticsArguments),
 }
 
+_WHO_ASKS = frozenset((Management._declare_queue, Management._delete_queue, Management._bind, Management._unbind))
+"""Rules to which it matters whose command it is."""
 _LOOKS = frozenset({"queue", "queues", "definitions", "exchanges", "bindings", "resolve", "status", "statistics"})
 """Commands that change nothing."""
 _RESCUED: dict[str, Callable[[Management, Answer, Any], None]] = {

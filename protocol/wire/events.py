@@ -194,7 +194,8 @@ class DeclareQueue(Event, tag=32):
 class DeleteQueue(Event, tag=33):
     """Delete a queue; if `broker` is not "", only while the `Condemn` of that broker, inc and number stands; if `id` is
     not "", only the queue of that id: it destroys itself, or, if `vacant` is not 0, nobody has used it since the event
-    at that index of this stream (`wiring/vacancies.py`)."""
+    at that index of this stream (`wiring/vacancies.py`); if `client` is not "", that client asks for it, and it is
+    refused where another has the queue for itself."""
 
     name: str
     broker: str = ""
@@ -202,6 +203,7 @@ class DeleteQueue(Event, tag=33):
     number: int = 0
     id: str = ""
     vacant: int = 0
+    client: str = ""
 
 
 class DeclareExchange(Event, tag=34):
@@ -217,13 +219,15 @@ class DeleteExchange(Event, tag=35):
 
 
 class Bind(Event, tag=36):
-    """What `exchange` gets goes on to a queue; or, where that is "", to the exchange `to_exchange`."""
+    """What `exchange` gets goes on to a queue; or, where that is "", to the exchange `to_exchange`. `client` as in
+    `DeleteQueue`."""
 
     exchange: str
     queue: str
     key: str
     arguments: dict[str, Any]
     to_exchange: str = ""
+    client: str = ""
 
 
 class Unbind(Event, tag=37):
@@ -231,6 +235,7 @@ class Unbind(Event, tag=37):
     queue: str
     key: str
     to_exchange: str = ""
+    client: str = ""
 
 
 class Member(Event, tag=38):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from ..errors import IN_USE, PeerError
 from ..queue.settings import QueueSettings
 from ..wire.events import DeclareQueue, Exclusive
 from ..wire.settings import read
@@ -113,3 +114,9 @@ class Exclusives:
 def others(name: str) -> str:
     """Why a client is refused a queue."""
     return f"queue {name!r} is exclusive to another connection: declare one of your own, or send to this one"
+
+
+def check_owner(queue: QueueDefinition | None, client: str) -> None:
+    """Raises PeerError: `in-use`, another client has that queue for itself."""
+    if queue is not None and queue.client not in ("", client):
+        raise PeerError(IN_USE, others(queue.name))

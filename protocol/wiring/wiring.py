@@ -49,7 +49,7 @@ from .definitions import (
 )
 from .endings import end, unused
 from .exchanges import Exchange, check_exclusive, check_match, place_of
-from .exclusives import Exclusives, others
+from .exclusives import Exclusives, check_owner
 from .relays import check_no_ring, check_relay, relayed, relays_to
 from .routing import Routing
 from .settings import BindingSettings
@@ -154,8 +154,7 @@ class Wiring(Routing):
         wanted = QueueDefinition(f"{event.name}#{index}", event.name, *declared)
         known = self._queues.get(event.name)
         if known is not None:
-            if known.client not in ("", event.client):
-                raise PeerError(IN_USE, others(event.name))
+            check_owner(known, event.client)
             check_same("queue", known, wanted, ("arguments", "durable", "alternate"))
             if known.client:
                 self.exclusives.begin(known, event, index, self.uses.is_out)
@@ -176,6 +175,7 @@ class Wiring(Routing):
             return Outcome()
         if known is None:
             raise PeerError(NOT_FOUND, f"there is no queue {event.name!r} to delete")
+        self._check_asker(event.name, event.client)
         if event.broker and not self.uses.confirms(known.id, event.broker, event.inc, event.number):
             raise PeerError(BUSY, f"whether queue {event.name!r} may be deleted was not decided in time: ask again")
         of = [exchange.definition.name for exchange in self._exchanges.values() if exchange.relay == event.name]
@@ -225,6 +225,7 @@ class Wiring(Routing):
 
     def _bind(self, event: Bind, index: int) -> Outcome:
         exchange = self._bindable(event)
+        self._check_asker(event.queue, event.client)
         check_arguments(event.arguments)
         if len(event.key) > DEFAULT.name_chars:
             raise PeerError(INVALID, f"a binding key has at most {DEFAULT.name_chars} characters")
@@ -244,6 +245,7 @@ class Wiring(Routing):
 
     def _unbind(self, event: Unbind) -> Outcome:
         exchange = self._bindable(event)
+        self._check_asker(event.queue, event.client)
         if event.to_exchange:
             what, there = f"exchange {event.to_exchange!r}", exchange.unlink(event.to_exchange, event.key)
         else:
@@ -265,6 +267,11 @@ class Wiring(Routing):
         if not event.to_exchange and (of := relayed(self._queues[event.queue])):
             raise PeerError(NOT_ALLOWED, f"queue {event.queue!r} belongs to exchange {of!r}: bind that exchange")
         return self._exchanges[event.exchange]
+
+    def _check_asker(self, queue: str, client: str) -> None:
+        """Where the client that asked is named: its broker may not have known yet whose the queue is."""
+        if client:
+            check_owner(self._queues.get(queue), client)
 
     def _check_alternate(self, name: str) -> None:
         if name and name not in self._exchanges:

@@ -165,6 +165,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **{name: [(auto_deletes, "STORIES", 1.0)] for name in mutants_auto_delete.ALL},
     **{name: [(made_names, "STORIES", 1.0)] for name in mutants_made_names.ALL},
     **{name: [(own_queues, "STORIES", 1.0)] for name in mutants_own_queues.ALL},
+    "a_broker_that_has_not_heard_of_it_refuses_nobody": [(own_queues, "STORIES", 1.0), (own_queues, "RATE", 0.5)],
     "consumers_of_a_broker_that_is_out_are_not_missed": [
         (auto_deletes, "STORIES", 1.0),
         (faults, "KINDS", faults.KINDS + ["broker"] * 12),

@@ -638,6 +638,8 @@ class ModelWiring:
                 self.condemn(event)
             case events.InUse() | events.Lift() | events.Evict() | events.Rejoin() | events.Return() | events.Member():
                 self.used(event)
+            case events.DeleteQueue() | events.Bind() | events.Unbind() if self._refused(event):
+                pass
             case events.DeleteQueue():
                 if not self.deletes(event) or event.name in self.relays.values():
                     return
@@ -690,6 +692,11 @@ class ModelWiring:
                 self.bindings.discard((event.exchange, event.queue, event.key))
             case _:
                 pass
+
+    def _refused(self, event: events.DeleteQueue | events.Bind | events.Unbind) -> bool:
+        """Whether it is asked by a client, and another has the queue for itself."""
+        name = event.name if isinstance(event, events.DeleteQueue) else event.queue
+        return event.client != "" and self.clients.get(self.ids.get(name, ""), event.client) != event.client
 
     def _displace(self, event: events.Bind) -> None:
         """A binding that is exclusive has its key alone."""

@@ -19,6 +19,10 @@ def others_are_let_in(patch: Patch) -> None:
     patch.setattr(ExclusiveQueues, "permit", lambda self, session, queue: None)
 
 
+def a_broker_that_has_not_heard_of_it_refuses_nobody(patch: Patch) -> None:
+    patch.setattr(Wiring, "_check_asker", lambda self, queue, client: None)
+
+
 def a_client_that_has_gone_is_not_missed(patch: Patch) -> None:
     patch.setattr(ExclusiveQueues, "ended", lambda self, session: None)
     patch.setattr(ExclusiveQueues, "applied", lambda self, event, outcome: None)

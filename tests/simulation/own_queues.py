@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .workload import Story
     from .world import World
 
-STORIES = 0.01
+STORIES = 0.3
 """The share of stories with such queues."""
 RATE = 0.1
 """How often somebody comes, goes or tries for that alone."""

@@ -18,9 +18,11 @@ from mantamq.protocol.wire.client_frames import (
     Detached,
     Flow,
     Open,
+    Reply,
     Transfer,
 )
 from mantamq.protocol.wire.log_frames import Request
+from mantamq.protocol.wire.version import KNOWS_WHO_ASKS, MINOR
 from mortal_cluster import MortalCluster
 
 WAIT_S = 8
@@ -66,6 +68,27 @@ def test_others_may_send_to_it_and_nothing_else(broker):
     assert [delivery.blobs for delivery in owner.take(Delivery)] == [[b"m"]]
     assert owner.command("bind", exchange="amq.fanout", queue="q").code == "" == declare(owner)
     assert owner.command("delete_queue", name="q").code == "" and there(cluster) == {False}
+
+
+@pytest.mark.parametrize("least", [11, MINOR])
+def test_a_broker_that_has_not_heard_of_it_yet_keeps_it_all_the_same(least):
+    """It cannot tell whose the queue is: that is looked at where the command applies, if all members do so."""
+    cluster = MemoryCluster()
+    owner, other = connected(cluster, "b1", 1), cluster.client("b2")
+    cluster.machines["b2"].cluster.versions.least = least
+    held = cluster.hold(Request)
+    arguments = {"manta.exclusive": True}
+    owner.send(Command(1, "declare_queue", {"name": "q", "arguments": arguments}))
+    commands = [
+        ("bind", {"exchange": "amq.fanout", "queue": "q"}),
+        ("unbind", {"exchange": "amq.fanout", "queue": "q"}),
+    ]
+    for number, (name, more) in enumerate([*commands, ("delete_queue", {"name": "q"})], 1):
+        other.send(Command(number, name, more))
+    cluster.let_go(held)
+    codes = [reply.code for reply in sorted(other.take(Reply), key=lambda reply: reply.number)]
+    assert codes == (["in-use"] * 3 if least >= KNOWS_WHO_ASKS else [""] * 3)
+    assert there(cluster) == {least >= KNOWS_WHO_ASKS}
 
 
 def test_it_goes_when_its_connection_has_been_gone_for_so_long():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from mantamq.protocol.wire.events import (
     AnyEvent,
+    Bind,
     DeclareQueue,
     DeleteQueue,
     Evict,
@@ -14,9 +15,11 @@ from mantamq.protocol.wire.events import (
     Member,
     Rejoin,
     Return,
+    Unbind,
 )
 from mantamq.protocol.wiring.snapshot import Presence
 from mantamq.protocol.wiring.wiring import Outcome, Wiring
+from msgspec.structs import replace
 
 ID = "q#1"
 OWN = {"manta.exclusive": True, "qpid.auto_delete_timeout": 3}
@@ -63,6 +66,18 @@ def test_it_is_its_client_s_from_its_declaration_on():
     assert not told.tell(DeleteQueue("q", id=ID, vacant=6)).changed
     assert told.tell(DeleteQueue("q", id=ID, vacant=7)).changed and not told.wiring.exclusives.of
     assert told.tell(declare("d", "b2")).changed and told.wiring.exclusives.of == {"d": ["q#10"]}
+
+
+def test_what_another_client_asks_is_refused_where_it_applies():
+    """Its broker may not have known the queue when it was asked."""
+    told, bind = Told(), Bind("amq.fanout", "q", "", {})
+    for wrong in (DeleteQueue("q", client="d"), replace(bind, client="d"), Unbind("amq.fanout", "q", "", client="d")):
+        assert told.tell(wrong).code == "in-use", wrong
+    assert told.tell(replace(bind, client="c")).changed
+    assert told.tell(Unbind("amq.fanout", "q", "", client="d")).code == "in-use"
+    assert told.tell(Unbind("amq.fanout", "q", "", client="c")).changed
+    assert told.tell(DeleteQueue("q", client="c")).changed
+    assert told.tell(DeclareQueue("q", {}), replace(bind, client="d"), DeleteQueue("q", client="d")).changed
 
 
 def test_a_later_connection_takes_over_and_an_earlier_one_does_not():
