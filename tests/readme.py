@@ -108,6 +108,20 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_exclusive_queues.py::test_it_waits_for_a_connection_that_is_lost",
         "tests/unit/conversations/test_exclusive_queues.py::test_a_broker_that_dies_takes_the_connection_along",
     ],
+    "Requests and replies": [
+        "tests/unit/client/test_request_reply.py::test_a_request_gets_its_reply",
+        "tests/unit/client/test_request_reply.py::test_many_requests_at_once_get_each_its_own_reply",
+        "tests/unit/client/test_request_reply.py::test_the_asyncio_twin",
+    ],
+    "Replies come to one exclusive queue of the connection": [
+        "tests/unit/client/test_request_reply.py::test_many_requests_at_once_get_each_its_own_reply",
+        "tests/unit/client/test_request_reply.py::test_what_a_reply_needs",
+    ],
+    "It goes on at another broker; one that comes too late": [
+        "tests/unit/client/test_request_reply.py::test_requests_that_wait_go_on_at_another_broker",
+        "tests/unit/client/test_request_reply.py::test_a_reply_that_comes_late_is_dropped",
+        "tests/unit/client/test_request_reply.py::test_what_cannot_be_routed_fails_at_once",
+    ],
     "Queues without a name": [
         "tests/unit/client/test_made_names.py::test_each_has_a_name_like_no_other_and_may_be_used_by_it",
         "tests/unit/client/cli/test_cli.py::test_a_queue_without_a_name_gets_one",

@@ -15,9 +15,11 @@ from ...protocol.wire.client_frames import AttachReceiver, AttachSender
 from ...protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 from ..addresses import resolve
 from ..books.abilities import MANDATORY, MODIFY, SEVERAL_KEYS
+from ..books.asking import asking
 from ..books.patience import SEND_TIMEOUT_S, checked, idle
 from ..books.receiver import ReceiverCore
 from ..books.reconnect import Reconnecting
+from ..books.requests import REPLIES, ReplySender, to_reply
 from ..books.sender import SenderCore
 from ..errors import Busy, ConnectionLost, Empty, Full, Invalid, LinkClosed, MantaError, Timeout, Unavailable
 from ..management import _resolve, parse_address
@@ -106,6 +108,11 @@ class AsyncConnection(AsyncDriver):
         """A new session; nothing is said to the broker before its first sender or receiver."""
         return AsyncSession(self)
 
+    async def request(self, address: str, body: Message | bytes | str, timeout_s: float | None = 10.0) -> Message:
+        """As `Connection.request`."""
+        steps = asking(self._conversation, lambda: self._pressed, address, body, timeout_s)
+        return await self._run(steps, timeout_s)
+
     async def __aenter__(self) -> AsyncConnection:
         return self
 
@@ -120,6 +127,7 @@ class AsyncSession:
         self.connection = connection
         self._senders: list[AsyncSender] = []
         self._receivers: list[AsyncReceiver] = []
+        self._repliers: dict[str, AsyncSender] = {}  # exchange -> by which replies go to it
 
     async def sender(
         self,
@@ -150,9 +158,17 @@ class AsyncSession:
             keyed = await connection._ask(_resolve(address)) == "exchange"
         if keyed:
             exchange = address
-        handle = conversation.attach(lambda h: AttachSender(h, exchange, None if keyed else key, 0, mandatory))
+        return await self._open(exchange, None if keyed else key, address, capacity, limit_s, mandatory)
+
+    async def _open(
+        self, exchange: str, key: str | None, address: str, capacity: int, limit_s: float | None, mandatory: bool,
+        kind: type[SenderCore] = SenderCore,
+    ) -> AsyncSender:  # fmt: skip
+        connection, conversation = self.connection, self.connection._conversation
+        handle = conversation.attach(lambda h: AttachSender(h, exchange, key, 0, mandatory))
         await _attached(connection, handle)
-        sender = AsyncSender(connection, conversation.sender(handle, address, keyed, capacity, limit_s))
+        core = conversation.sender(handle, address, key is None, capacity, limit_s, kind)
+        sender = AsyncSender(connection, core)
         self._senders.append(sender)
         return sender
 
@@ -268,6 +284,16 @@ class AsyncSession:
         """As `Session.modify`."""
         self.connection._conversation.abilities.require(MODIFY)
         _receiver_of(message).modify(message, failed, undeliverable_here, annotations)
+
+    async def reply(self, message: Message, body: Message | bytes | str) -> None:
+        """As `Session.reply`."""
+        exchange, key, reply = to_reply(message, body)
+        replier = self._repliers.get(exchange)
+        if replier is None or replier._core.failure is not None:
+            limit_s = self.connection._conversation.limit_s
+            replier = await self._open(exchange, None, exchange, REPLIES, limit_s, False, ReplySender)
+            self._repliers[exchange] = replier
+        await replier.send_to(reply, (key,))
 
     @property
     def lost(self) -> list[tuple[str, int]]:

@@ -7,17 +7,18 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from ...protocol.errors import PeerError
 from ..addresses import split_host
+from ..books.asking import Steps
 from ..books.conversation import Conversation
 from ..books.known import KnownOfItself
 from ..books.patience import LOOK_S, SEND_TIMEOUT_S, Answering, checked
 from ..books.receiver import ReceiverCore
 from ..books.reconnect import OFF, Reconnecting, Search
 from ..books.sender import SenderCore
-from ..errors import ConnectionLost, MantaError, ProtocolError
+from ..errors import ConnectionLost, MantaError, NotAllowed, ProtocolError
 from ..management import AsyncManagement, T, _Ask
 from ..sync.socket_thread import CLOSE_S, WAITING_BYTES, tune
 
@@ -346,6 +347,23 @@ class AsyncDriver(KnownOfItself, AsyncManagement):
         finally:
             conversation.forget(number)
         return ask.pick(value)
+
+    async def _run(self, steps: Steps, timeout_s: float | None) -> Any:
+        """As of the synchronous twin."""
+        loop = self._loop
+        if asyncio.get_running_loop() is not loop:
+            raise NotAllowed("a connection belongs to the event loop that it was made in: connect anew in this one")
+        try:
+            awaited = next(steps)
+            end = None if timeout_s is None else loop.time() + timeout_s
+            while True:
+                left = None if end is None else max(0.0, end - loop.time())
+                awaited = steps.send(await self._until(awaited, left))
+        except StopIteration as done:
+            return done.value
+        finally:
+            steps.close()
+            self._notify()  # others may wait for a step
 
     # ---- the user's
 

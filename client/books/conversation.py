@@ -47,6 +47,7 @@ from ..errors import ConnectionLost, Invalid, LinkClosed, MantaError, again, err
 from .abilities import Abilities, of_another_cluster, too_old
 from .plain import copied
 from .receiver import ReceiverCore
+from .requests import OpenRequests
 from .send_gate import SendGate
 from .sender import SenderCore
 
@@ -80,6 +81,7 @@ class Conversation:
         interruptions: how often a broker that had greeted us was lost.
         beat: the heartbeat of this link, when one is agreed.
         gate: what its senders send goes through it.
+        requests: those that wait for their replies.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Conversation:
         self.interruptions = 0
         self.beat: Keepalive | None = None
         self.gate = SendGate(self.write)
+        self.requests = OpenRequests()
         self._client = client or uuid.uuid4().hex
         self._may_reconnect = reconnects
         self._heartbeat_ms = heartbeat_ms
@@ -367,12 +370,15 @@ class Conversation:
             raise error(answer.code, answer.text)
         return answer
 
-    def sender(self, handle: int, address: str, keyed: bool, capacity: int, limit_s: float | None = None) -> SenderCore:
-        """The sender whose attach was answered."""
+    def sender(
+        self, handle: int, address: str, keyed: bool, capacity: int, limit_s: float | None = None,
+        kind: type[SenderCore] = SenderCore,
+    ) -> SenderCore:  # fmt: skip
+        """The sender whose attach was answered, with books of that kind."""
         answer = self._attachment(handle)
         assert self.opened is not None
         try:
-            core = SenderCore(
+            core = kind(
                 handle, address, keyed, answer.headers, capacity, self.opened.message_bytes, self.gate.send,
                 answer.next, limit_s,
             )  # fmt: skip
@@ -384,14 +390,15 @@ class Conversation:
         return core
 
     def receiver(
-        self, handle: int, queue: str, capacity: int, settles: bool, browse: bool = False, window: str = "unfetched"
-    ) -> ReceiverCore:
-        """The receiver whose attach was answered."""
+        self, handle: int, queue: str, capacity: int, settles: bool, browse: bool = False, window: str = "unfetched",
+        kind: type[ReceiverCore] = ReceiverCore,
+    ) -> ReceiverCore:  # fmt: skip
+        """The receiver whose attach was answered, with books of that kind."""
         answer = self._attachment(handle)
         assert self.opened is not None
         try:
             most = self.opened.credit_messages
-            core = ReceiverCore(handle, queue, capacity, settles, self.write, browse, self.limit_s, window, most)
+            core = kind(handle, queue, capacity, settles, self.write, browse, self.limit_s, window, most)
             if capacity > most:
                 raise Invalid(f"a receiver's capacity is at most {most}, not {capacity}")
         except Invalid:

@@ -176,9 +176,14 @@ class SenderCore:
 
     def put_apart(self, message: Message) -> int:
         """Take a message as `put`; its number, by which its caller gets its outcome for itself (`outcome`)."""
-        number = self.sent + len(self._blobs) + 1
+        number = self.next_put
         self.put(message)
         return number
+
+    @property
+    def next_put(self) -> int:
+        """Number of the message that is put next."""
+        return self.sent + len(self._blobs) + 1
 
     def flush(self) -> None:
         """Send what has gathered."""

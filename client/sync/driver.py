@@ -10,10 +10,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import cast
+from typing import Any, cast
 
 from ...protocol.errors import PeerError
 from ..addresses import split_host
+from ..books.asking import Steps
 from ..books.conversation import Conversation
 from ..books.known import KnownOfItself
 from ..books.patience import LOOK_S, SEND_TIMEOUT_S, Answering, checked
@@ -277,6 +278,21 @@ class Driver(KnownOfItself, Management):
             finally:
                 conversation.forget(number)
         return ask.pick(value)
+
+    def _run(self, steps: Steps, timeout_s: float | None) -> Any:
+        """Run steps to their end, `timeout_s` seconds at most (None: for ever). What they return, or raise."""
+        with self._lock:
+            try:
+                awaited = next(steps)
+                end = None if timeout_s is None else time.monotonic() + timeout_s
+                while True:
+                    left = None if end is None else max(0.0, end - time.monotonic())
+                    awaited = steps.send(self._until(awaited, left))
+            except StopIteration as done:
+                return done.value
+            finally:
+                steps.close()
+                self._lock.notify_all()  # others may wait for a step
 
     # ---- the user's
 

@@ -16,9 +16,11 @@ from ...protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 from ..addresses import resolve
 from ..aio.aio import _receiver_of
 from ..books.abilities import MANDATORY, MODIFY, SEVERAL_KEYS
+from ..books.asking import asking
 from ..books.patience import SEND_TIMEOUT_S, checked, idle
 from ..books.receiver import ReceiverCore
 from ..books.reconnect import Reconnecting
+from ..books.requests import REPLIES, ReplySender, to_reply
 from ..books.sender import SenderCore
 from ..errors import Busy, ConnectionLost, Empty, Full, LinkClosed, MantaError, Timeout, Unavailable
 from ..management import _resolve, parse_address
@@ -75,6 +77,31 @@ class Connection(Driver):
         """A new session; nothing is said to the broker before its first sender or receiver."""
         return Session(self)
 
+    def request(self, address: str, body: Message | bytes | str, timeout_s: float | None = 10.0) -> Message:
+        """Send a request and wait for its reply.
+
+        Whoever receives it answers by `session.reply(message, body)`. Any number of requests may wait at once; their
+        replies come to one queue that the connection has for itself, and go on coming when another broker takes over.
+
+        Args:
+            address: as of `session.sender`: "queue", "exchange/key", or "exchange" (the request's subject is its key).
+            body: or a whole message, whose `correlation_id` and `reply_to` are the connection's. It expires with its
+                time-out, so that nobody works at what nobody waits for, unless it has a `ttl` of its own.
+            timeout_s: more than 0 seconds for all of it, or None to wait for ever.
+
+        Returns:
+            The reply; it is settled already.
+
+        Raises:
+            Timeout: no reply came in time; the request may have been done. One that comes later is dropped.
+            NotFound: there is no such queue or exchange. Unroutable: no queue is bound there for it.
+            ResourceLimitExceeded: the queue is full, and refuses it. TooLarge, Invalid: it cannot be sent.
+            LinkClosed: the queue for the replies, or the exchange, was deleted meanwhile. ConnectionLost: the
+                connection was closed, or no broker took over. Where the request was sent, it may have been done.
+            NotAllowed: the broker is too old; or this is another event loop than the connection's.
+        """
+        return self._run(asking(self._conversation, self._pressed, address, body, timeout_s), timeout_s)
+
     def __enter__(self) -> Connection:
         return self
 
@@ -89,6 +116,7 @@ class Session:
         self.connection = connection
         self._senders: list[Sender] = []
         self._receivers: list[Receiver] = []
+        self._repliers: dict[str, Sender] = {}  # exchange -> by which replies go to it
 
     def sender(
         self,
@@ -118,10 +146,18 @@ class Session:
             keyed = connection._ask(_resolve(address)) == "exchange"
         if keyed:
             exchange = address
+        return self._open(exchange, None if keyed else key, address, capacity, limit_s, mandatory)
+
+    def _open(
+        self, exchange: str, key: str | None, address: str, capacity: int, limit_s: float | None, mandatory: bool,
+        kind: type[SenderCore] = SenderCore,
+    ) -> Sender:  # fmt: skip
+        connection, conversation = self.connection, self.connection._conversation
         with connection._lock:
-            handle = conversation.attach(lambda h: AttachSender(h, exchange, None if keyed else key, 0, mandatory))
+            handle = conversation.attach(lambda h: AttachSender(h, exchange, key, 0, mandatory))
             _attached(connection, handle)
-            sender = Sender(connection, conversation.sender(handle, address, keyed, capacity, limit_s))
+            core = conversation.sender(handle, address, key is None, capacity, limit_s, kind)
+        sender = Sender(connection, core)
         self._senders.append(sender)
         return sender
 
@@ -255,6 +291,24 @@ class Session:
         with self.connection._lock:
             self.connection._conversation.abilities.require(MODIFY)
             _receiver_of(message).modify(message, failed, undeliverable_here, annotations)
+
+    def reply(self, message: Message, body: Message | bytes | str) -> None:
+        """Answer a message that asks for it: send `body` to its `reply_to`, with its correlation id (its `message_id`,
+        where it has none). Complete after `sync`; to acknowledge the message is another matter.
+
+        A reply for which there is no queue any more, since who has asked is gone, is dropped.
+
+        Raises:
+            Invalid: the message has no `reply_to`. NotFound: that names an exchange that is not there.
+            Others as `Sender.send`.
+        """
+        exchange, key, reply = to_reply(message, body)
+        replier = self._repliers.get(exchange)
+        if replier is None or replier._core.failure is not None:
+            limit_s = self.connection._conversation.limit_s
+            replier = self._open(exchange, None, exchange, REPLIES, limit_s, False, ReplySender)
+            self._repliers[exchange] = replier
+        replier.send_to(reply, (key,))
 
     @property
     def lost(self) -> list[tuple[str, int]]:

@@ -65,6 +65,12 @@ def exclusive(lines: list[str]) -> None:
     assert lines[2:] == ["who only looks: food tea", "another one, now: food"]
 
 
+def request_reply(lines: list[str]) -> None:
+    assert lines[0] == "squares: 1 4 9 16 25 36 49 64 81 100"
+    assert lines[1].startswith("nothing: no reply from 'example.squares' within 0.5 s")
+    assert lines[2].startswith("cubes: there is no queue and no exchange 'example.cubes'")
+
+
 def single_active(lines: list[str]) -> None:
     assert [line[18:].split() for line in lines[1:]] == [["1", "2", "3", "-"], ["4", "5", "6"]]
 
@@ -81,6 +87,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
         initial_values,
         dead_letters,
         exclusive,
+        request_reply,
         single_active,
     )
 }
