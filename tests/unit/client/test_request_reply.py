@@ -167,11 +167,12 @@ def test_requests_that_wait_go_on_at_another_broker(cluster):
             cluster.hold(Delivery)
             session.reply(asked, b"yes")
             session.sync()
+            assert got == []
             cluster.shut("b1")
+            wait_until(lambda: connection.reconnects == 1)
             cluster.let_go()
             thread.join(15)
             assert got == [b"yes"]
-            assert connection.reconnects == 1
 
 
 def test_the_end_of_the_connection_ends_all_waits(cluster):
