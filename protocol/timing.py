@@ -119,6 +119,9 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     auto_delete_rank_ms: int = 1000
     """A queue whose consumers have left it for long enough is deleted by the first broker; each next one waits this
     much longer, in case it is gone."""
+    dissolve_ms: int = 20_000
+    """For so long a deleted queue waits for the word of a broker that is out of it: by then it is known whether the
+    broker is, or only the replica that it had."""
     lock_idle_ms: int = 200
     """An owner whose consumers have had no credit for this time gives the lock up even if no other broker wants it."""
     first_duty_ms: int = 10_000

@@ -35,20 +35,15 @@ class AutoDeletion:
         self._heard_ms = {left: self._heard_ms.get(left, now_ms) for left in waits}
         if self._cluster.versions.least < KNOWS_AUTO_DELETE:
             return  # such a member has come since
-        later_ms = self._rank() * self._rank_ms
+        later_ms = self._cluster.rank * self._rank_ms
         for left, wait_s in waits.items():
             if now_ms >= self._heard_ms[left] + wait_s * 1000 + later_ms and left not in self._ordered:
                 self._order(left)
-
-    def _rank(self) -> int:
-        """How many voters speak before this broker."""
-        before = sorted(self._cluster.voters)
-        return before.index(self._cluster.broker) if self._cluster.broker in before else len(before)
 
     def _order(self, left: tuple[str, int]) -> None:
         id, since = left
         definition = self._cluster.wiring.by_id(id)
         if definition is not None:
             self._ordered.add(left)
-            event = DeleteQueue(definition.name, id=id, vacant=since)
+            event = DeleteQueue(definition.name, id=id, vacant=since, aside=self._cluster.versions.sets_aside)
             self._requests.order(event, lambda outcome: self._ordered.discard(left))

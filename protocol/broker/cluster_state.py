@@ -58,6 +58,12 @@ class ClusterState:
         """The voters of the stream, by the entries applied."""
         return self.keeper.voters if self._voters is None else self._voters
 
+    @property
+    def rank(self) -> int:
+        """How many voters see to something before this broker does, where one is enough."""
+        before = sorted(self.voters)
+        return before.index(self.broker) if self.broker in before else len(before)
+
     def append(self, frame: Append) -> tuple[list[Entry], Gap | Nack | None]:
         """Take an `Append`, as `Keeper.append` does. `applied` must follow when each committed entry has been."""
         keeper = self.keeper

@@ -20,6 +20,7 @@ from ..wiring.definitions import QueueDefinition
 from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
 from .consumers import Consumers
+from .dissolutions import Dissolutions
 from .requests import Requests
 from .transfers import Transfers
 
@@ -37,6 +38,7 @@ class Deletions:
     Args:
         transfers, consumers: held while a queue is condemned, and told when that is decided.
         look: asks a queue how much is in it.
+        dissolutions: know how many messages of a deleted queue go to its alternate.
 
     Attributes:
         since_ms: id of a queue that any broker has condemned -> when this broker heard of it.
@@ -50,6 +52,7 @@ class Deletions:
         transfers: Transfers,
         consumers: Consumers,
         look: Look,
+        dissolutions: Dissolutions,
     ) -> None:
         self._outbox = outbox
         self._cluster = cluster
@@ -57,6 +60,7 @@ class Deletions:
         self._transfers = transfers
         self._consumers = consumers
         self._look = look
+        self._dissolutions = dissolutions
         self._numbers = count(1)
         self._later: dict[str, list[Callable[[], None]]] = {}  # queue id -> deletions that wait for another one
         self.since_ms: dict[str, int] = {}
@@ -102,7 +106,10 @@ class Deletions:
             if cluster.versions.older:  # such a member has come since
                 keep(UNAVAILABLE, self._upgrade(queue))
                 return
-            requests.order(DeleteQueue(queue.name, cluster.broker, cluster.inc, number), deleted)
+            # What is found empty has nothing for its alternate: what comes behind the look does not count.
+            aside = cluster.versions.sets_aside and not if_empty
+            event = DeleteQueue(queue.name, cluster.broker, cluster.inc, number, aside=aside)
+            requests.order(event, deleted)
 
         def deleted(outcome: Outcome) -> None:
             """The order is by name: where another has deleted the queue and one of that name is declared anew since, it
@@ -110,7 +117,7 @@ class Deletions:
             if outcome.code == BUSY and cluster.wiring.by_id(queue.id) is None:
                 answer(None, NOT_FOUND, f"queue {queue.name!r} was deleted by another")
             else:
-                answer({"changed": outcome.changed}, outcome.code, outcome.text)
+                self.deleted(outcome, answer)
 
         def keep(code: str, text: str) -> None:
             """The queue stays. Lift it also where it is not condemned: another program may see that otherwise."""
@@ -118,6 +125,13 @@ class Deletions:
             requests.request([(CLUSTER, encode_event(lift))], lambda: answer(None, code, text))
 
         requests.order(Condemn(queue.id, cluster.broker, cluster.inc, number, if_unused, if_empty), condemned)
+
+    def deleted(self, outcome: Outcome, answer: Answer) -> None:
+        """A deletion has been ordered: answer it, with how many messages go to the queue's alternate."""
+        if outcome.code or outcome.queue is None:
+            answer({"changed": outcome.changed}, outcome.code, outcome.text)
+        else:
+            self._dissolutions.count(outcome.queue.id, lambda n: answer({"changed": True, "dead_letters": n}))
 
     def _recount(self, answer: Answer, then: Callable[[], None]) -> None:
         """Which brokers use which queue is not known wholly: have it told again first."""

@@ -285,5 +285,5 @@ class Lifecycle:
             self._outbox.lead(self._leave(broker, 0))
 
     def _leave(self, broker: str, inc: int) -> Leave:
-        queues = [queue.id for queue in self._cluster.wiring.queues()]
+        queues = [queue.id for queue in self._cluster.wiring.all_kept()]
         return Leave(broker, inc, queues, self._cluster.keeper.commit)

@@ -61,6 +61,7 @@ from .connections import Connections
 from .consumers import Consumers
 from .dead_letters import DeadLetterRoutes
 from .deletion import Deletions
+from .dissolutions import Dissolutions
 from .exclusive_queues import ExclusiveQueues
 from .flow_news import FlowNews
 from .investiture import Investiture
@@ -130,7 +131,10 @@ class BrokerMachine(Acceptor):
         self.receivers = Receivers(self, cluster, self.consumers, sessions, placement.of)
         self.questions = questions = Questions(self, cluster, placement.of, self.waits_heard.waits, timing)
         questions.fellows = fellows_of(self)
-        self.deletions = Deletions(self, cluster, requests, self.transfers, self.consumers, questions.look)
+        self.dissolutions = Dissolutions(self, cluster, requests, questions, timing)
+        self.deletions = Deletions(
+            self, cluster, requests, self.transfers, self.consumers, questions.look, self.dissolutions
+        )
         self.resets = Resets(self, cluster)
         self.auto_deletion = AutoDeletion(cluster, requests, timing)
         self.exclusive_queues = ExclusiveQueues(cluster, requests, self.connections.connected)
@@ -139,8 +143,9 @@ class BrokerMachine(Acceptor):
             limits.queue_bytes, sessions, self.exclusive_queues,
         )  # fmt: skip
         self.queue_changes = QueueChanges(
-            self, cluster, requests, self.lifecycle, placement, questions, self.transfers, self.senders, self.receivers
-        )
+            self, cluster, requests, self.lifecycle, placement, questions, self.transfers, self.senders,
+            self.receivers, self.dissolutions,
+        )  # fmt: skip
         self._cluster_rules = _cluster_rules(self)
         self.memory = MemoryWatch(self, cluster, limits, placement.replicas, lambda: self.connections.addresses)
         self.flow_news = FlowNews(self, cluster, sessions)
@@ -271,7 +276,7 @@ class BrokerMachine(Acceptor):
 
     def hosting_queues(self) -> list[str]:
         """Ids of the queues of which a log may be kept here."""
-        return [queue.id for queue in self.wiring.queues()]
+        return [queue.id for queue in self.wiring.all_kept()]
 
     def attached(self) -> None:
         self.lease.renew()
@@ -300,6 +305,7 @@ class BrokerMachine(Acceptor):
         self.questions.overdue(now_ms)
         self.lifecycle.look()
         self.auto_deletion.look(now_ms)
+        self.dissolutions.look(now_ms)
         if self.lease.expired(now_ms):
             self.connections.close_all(CUT_OFF, rescue=False)
 
@@ -341,6 +347,7 @@ class BrokerMachine(Acceptor):
         """Follow up on an applied event of the cluster stream."""
         self.receivers.applied(event, outcome)
         self.exclusive_queues.applied(event, outcome)
+        self.dissolutions.applied(event, outcome)
         if type(event) is Recount:
             self.consumers.recount()
         elif type(event) is Condemn and not outcome.code:
@@ -354,6 +361,7 @@ class BrokerMachine(Acceptor):
         if self.lifecycle.restore(peer, frame):
             self.deletions.restored()
             self.exclusive_queues.restored()
+            self.dissolutions.restored()
             self.investiture.ordered()
             self.placement.restored()
             self.needs_ack = True

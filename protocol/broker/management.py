@@ -186,7 +186,13 @@ class Management:
                 raise PeerError(NOT_ALLOWED, f"queue {a.name!r} belongs to exchange {of!r}, and goes with it")
             self._deletions.ask(queue, a.if_unused, a.if_empty, answer)
         else:
-            self._order(answer, DeleteQueue(a.name), client=session.client)
+            versions, deleted = self._cluster.versions, partial(self._deletions.deleted, answer=answer)
+
+            def known() -> None:
+                client = session.client if versions.least >= KNOWS_WHO_ASKS else ""
+                self._requests.order(DeleteQueue(a.name, client=client, aside=versions.sets_aside), deleted)
+
+            versions.once_known(known)
 
     def _declare_exchange(self, answer: Answer, a: DeclareExchangeArguments) -> None:
         if a.passive:

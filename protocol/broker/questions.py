@@ -122,6 +122,6 @@ class Questions:
         """`text`: with the queue's name to be put in."""
         for number in numbers:
             question = self._asked.pop(number)
-            definition = self._cluster.wiring.by_id(question.queue)
+            definition = self._cluster.wiring.kept(question.queue)
             name = definition.name if definition is not None else question.queue
             question.then({"error": text.format(name), "code": UNAVAILABLE})

@@ -9,11 +9,13 @@ from __future__ import annotations
 from ..errors import DELETED, LOST, NOT_FOUND, UNAVAILABLE
 from ..log.outbox import FollowerOutbox
 from ..machine import WantSpare
+from ..wire.deletion_events import Dissolved
 from ..wire.events import AnyEvent, DeleteExchange, DeleteQueue, Evict, Lost, encode_event
 from ..wiring.definitions import QueueDefinition
 from ..wiring.wiring import Outcome
 from .auto_deletion import PARTED, VACANT
 from .cluster_state import ClusterState
+from .dissolutions import Dissolutions
 from .lifecycle import Lifecycle
 from .questions import Questions
 from .queue_placement import INCARNATIONS_PER_BROKER, QueuePlacement
@@ -38,6 +40,7 @@ class QueueChanges:
         transfers: Transfers,
         senders: Senders,
         receivers: Receivers,
+        dissolutions: Dissolutions,
     ) -> None:
         self._outbox = outbox
         self._cluster = cluster
@@ -48,6 +51,7 @@ class QueueChanges:
         self._transfers = transfers
         self._senders = senders
         self._receivers = receivers
+        self._dissolutions = dissolutions
 
     def rewired(self, event: AnyEvent, outcome: Outcome, index: int) -> None:
         """The event at `index` of the cluster stream has changed the wiring."""
@@ -59,22 +63,32 @@ class QueueChanges:
         if definition is None:
             return
         if type(event) is DeleteQueue:
-            self._transfers.deleted(definition.id)
             gone = PARTED if definition.client else VACANT
             why = gone if event.vacant else OVER if event.id else "was deleted"
-            self._undeclared(definition, DELETED, f"queue {definition.name!r} {why}")
+            stays = definition.id in self._cluster.wiring.dissolving
+            if not stays:
+                self._transfers.deleted(definition.id)
+            self._unknown(definition, DELETED, f"queue {definition.name!r} {why}")
+            if stays:
+                self._dissolutions.begun(definition)
+            else:
+                self._placement.forget(definition.id)
+        elif type(event) is Dissolved:  # until now it has said what becomes of what was sent to it before
+            self._transfers.deleted(definition.id)
+            self._placement.forget(definition.id)
         elif type(event) is Lost:
             self._transfers.lost.add(definition.id)
             self._transfers.verdicts.gone(definition.id)
             self._questions.undeclared(definition.id, LOST, lost_text(definition.name))
-            self._undeclared(definition, LOST, lost_text(definition.name))
+            self._unknown(definition, LOST, lost_text(definition.name))
+            self._placement.forget(definition.id)
         else:
             self._placement.declared(definition, index, self._lifecycle.may_have_kept(definition, index))
 
-    def _undeclared(self, definition: QueueDefinition, code: str, text: str) -> None:
+    def _unknown(self, definition: QueueDefinition, code: str, text: str) -> None:
+        """Nobody finds the queue any more."""
         self._receivers.undeclared(definition.id, code, text)
         self._senders.end_all("", definition.name, code, text)
-        self._placement.forget(definition.id)
 
     def replica_lost(self, replica: str) -> None:
         """A replica has died: what its consumers held goes back, and others keep its queues from now on."""
@@ -89,7 +103,7 @@ class QueueChanges:
             parts = [(id, encode_event(Evict(self._cluster.broker, inc))) for id, inc in lost]
             self._requests.request(parts, lambda: None)
         for id, _ in lost:
-            definition = self._cluster.wiring.by_id(id)
+            definition = self._cluster.wiring.kept(id)
             if definition is not None:
                 self._placement.move(definition)
         self._outbox.effects.append(WantSpare())

@@ -63,7 +63,7 @@ class QueuePlacement:
 
     def resume(self) -> None:
         """Begin with the queues of an earlier life: the durable ones are on disk, the others gone with it."""
-        known = self._cluster.wiring.queues() if self._cluster.recovered else []
+        known = self._cluster.wiring.all_kept() if self._cluster.recovered else []
         self.homeless = {queue.id: (queue, not queue.durable) for queue in known}
         born = self._cluster.queue_voters
         self.voters = {queue.id: born[queue.id] for queue in known if queue.id in born}
@@ -80,7 +80,7 @@ class QueuePlacement:
         """Give the queues that no replica keeps to those that are connected."""
         homeless, self.homeless = self.homeless, {}
         for id, (_, blank) in homeless.items():
-            definition = self._cluster.wiring.by_id(id)
+            definition = self._cluster.wiring.kept(id)
             if definition is not None:
                 self.assign(definition, blank)
 
@@ -165,7 +165,7 @@ class QueuePlacement:
 
     def restored(self) -> None:
         """The wiring is another broker's snapshot: keep what it says, blank."""
-        definitions = self._cluster.wiring.queues()
+        definitions = self._cluster.wiring.all_kept()
         known = {definition.id for definition in definitions}
         for id in [id for id in [*self.of, *self.homeless] if id not in known]:
             self.forget(id)

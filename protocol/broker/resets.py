@@ -31,7 +31,7 @@ class Resets:
     def attached(self) -> None:
         """Another sequencer leads, or the same on a new link: what it was told may be lost."""
         for number, (frame, _) in list(self._asked.items()):
-            if self._cluster.wiring.by_id(frame.queue) is None:
+            if self._cluster.wiring.kept(frame.queue) is None:
                 self.done(ResetDone(number))
             else:
                 self._outbox.lead(frame)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..wire.log_frames import Heartbeat
+from ..wire.version import KNOWS_DISSOLVED
 
 
 class Versions:
@@ -33,6 +34,11 @@ class Versions:
         waiting, self._waiting = self._waiting, []
         for ask in waiting:
             ask()
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether all members keep a deleted queue until its messages have gone to its alternate."""
+        return self.least >= KNOWS_DISSOLVED
 
     def once_known(self, ask: Callable[[], None]) -> None:
         """Call `ask` now, or when a leader has said what the members speak; nothing that the cluster has to order can

@@ -1,7 +1,7 @@
 """The messages of a queue that are on their way to its alternate exchange: batches, and why each is on its way.
 
-A message leaves a queue for its alternate for one of four causes, whose words are RabbitMQ's. What becomes of it then
-is the same for all: its place is kept until its copies are committed elsewhere (`sequencer.md` section 3), and any
+A message leaves a queue for its alternate for one of five causes; the words of four are RabbitMQ's. What becomes of it
+then is the same for all: its place is kept until its copies are committed elsewhere (`sequencer.md` section 3), and any
 replica can finish what another began, since a batch is known by the index of the event that set it aside.
 """
 
@@ -13,6 +13,8 @@ from .snapshot import QueueSnapshot
 
 REJECTED, EXPIRED, DELIVERY_LIMIT, MAXLEN = "rejected", "expired", "delivery_limit", "maxlen"
 """A consumer has rejected it; its time is over; it came back too often; the queue had no room for it any more."""
+DELETED = "deleted"
+"""Its queue was deleted."""
 NOBODY = ""
 """As a batch's broker: no event says who sees to it (`replica/seeing_to.py`)."""
 

@@ -12,6 +12,7 @@ from ..wire.events import Accept
 from .allocator import Allocator, AnyConsumer
 from .dead_lettering import DeliveryLimit, Expired
 from .delivery_order import DeliveryOrder, Fifo
+from .dissolution import Dissolution, Late
 from .groups import MessageGroups
 from .last_value import LastValue
 from .priority import ByPriority
@@ -19,7 +20,7 @@ from .producer_flow import ProducerFlow
 from .refusing import Limit
 from .relay import Relay
 from .ring import Oldest, Ring
-from .settings import ALL, DEAD_LETTER, RING, RING_STRICT, QueueSettings
+from .settings import DEAD_LETTER, RING, RING_STRICT, QueueSettings
 from .shares import ByShares
 from .state import QueueState
 from .state_policy import StatePolicy
@@ -43,8 +44,8 @@ class Policies(NamedTuple):
 def dead_lettering(state: QueueState, settings: QueueSettings) -> list[StatePolicy]:
     """Those by which messages go to the alternate though nobody rejects them: before all that follow an event."""
     policies: list[StatePolicy] = []
-    if settings.alternate and settings.dead_letters == ALL:
-        policies.append(Expired(state))
+    if settings.leaves_letters:
+        policies += Dissolution(state), Expired(state)
     if settings.delivery_limit:
         policies.append(DeliveryLimit(state, settings.delivery_limit))
     return policies
@@ -81,6 +82,8 @@ def policies_of(state: QueueState, settings: QueueSettings) -> Policies:
         of_state.append(Limit(state, settings))
     if any(stop for stop, _ in settings.thresholds):
         of_state.append(ProducerFlow(state, settings))
+    if settings.leaves_letters:
+        of_state.append(Late(state))
     if groups is not None:
         return Policies(groups, groups, tuple(of_state))
     return Policies(order or Fifo(state.available), AnyConsumer(), tuple(of_state))

@@ -12,6 +12,7 @@ from ..wire.events import (
     Accept,
     Acquire,
     DeadLetterDone,
+    Dissolve,
     Enqueue,
     Event,
     Evict,
@@ -37,6 +38,7 @@ class ProducerFlow:
 
     events: tuple[type[Event], ...] = (
         Enqueue, Acquire, Accept, Release, Reject, DeadLetterDone, Expire, Purge, Evict, Rejoin, Return, Member, Modify,
+        Dissolve,
     )  # fmt: skip
     one_by_one = False
 

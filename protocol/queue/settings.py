@@ -62,8 +62,8 @@ class QueueSettings(msgspec.Struct, frozen=True):
         an alert is told; 0: never. alert_..._down: with no more than that, that it is over; half of it, unless given.
     alert_repeat_gap: seconds from one alert to the next of the same level, while it stays; 0: it is told once.
     single_active: one consumer at a time gets messages, in the whole cluster: the first that came, while it is there.
-    dead_letters: what goes to the alternate; "all": what expires, too; "rejected", "": what is rejected, and what a
-        limit that says so sends there.
+    dead_letters: what goes to the alternate; "all": what expires, and what is in it when it is deleted, too;
+        "rejected", "": what is rejected, and what a limit that says so sends there.
     delivery_limit: a message that comes back when it was delivered more often than that, in vain, is a dead letter; 0:
         never.
     dead_letter_key: by which dead letters go to the alternate; "": by the queue's name.
@@ -222,6 +222,11 @@ class QueueSettings(msgspec.Struct, frozen=True):
     def vacant_s(self) -> int:
         """How many seconds it waits for somebody to use it again, or for its client."""
         return AUTO_DELETE_TIMEOUT_S if self.auto_delete_timeout_s == DEFAULT else self.auto_delete_timeout_s
+
+    @property
+    def leaves_letters(self) -> bool:
+        """Whether all that it loses goes to its alternate: what expires, and what is in it when it is deleted."""
+        return bool(self.alternate) and self.dead_letters == ALL
 
     exchange: Annotated[str, Meta(min_length=1), Argument("manta.exchange", "it is an exchange's own")] = ""
     exchange_sequence: Annotated[bool, Argument("manta.exchange_sequence", "it is an exchange's own")] = False

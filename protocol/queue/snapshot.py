@@ -83,6 +83,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
         origins, origin_runs: who sent what (`Origins.told`).
         causes: (index of a batch, why its messages are set aside) where nobody rejected them. died: (cause, how many
             messages in all).
+        dissolved: the brokers that know that it is deleted (`dissolution.py`).
         times: position, and when the message there came, and those behind it up to the next (`enqueue_times.py`).
     """
 
@@ -112,6 +113,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     times: list[int] = []
     causes: list[tuple[int, str]] = []
     died: list[tuple[str, int]] = []
+    dissolved: list[str] = []
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""

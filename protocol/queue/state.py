@@ -20,6 +20,7 @@ from ..wire.events import (
     Acquire,
     AnyEvent,
     DeadLetterDone,
+    Dissolve,
     Enqueue,
     Evict,
     Expire,
@@ -71,6 +72,7 @@ class QueueState:
         refusals: the numbers of clients that were refused at its limit.
         turn: of a queue whose levels have shares, whose turn it is (`shares.py`).
         tallies: what is counted, and decides nothing. wired, wired_next: see `relay.py`.
+        dissolved: the brokers that know that it is deleted, in order; none: it is not.
         flow_stopped, flow_stopped_count: it holds its producers back; how often it has begun to.
     """
 
@@ -93,6 +95,7 @@ class QueueState:
         self.refusals = RefusedNumbers()
         self.tallies = Tallies()
         self.flow_stopped = False
+        self.dissolved: list[str] = []
         self.turn: tuple[int, int] | None = None
         self._apply = _rules(self)
         self.policies: list[StatePolicy] = []
@@ -295,6 +298,7 @@ class QueueState:
             counters=Counters(*(getattr(self, name) for name in COUNTERS)),
             refusals=self.refusals.table(),
             flow_stopped=self.flow_stopped,
+            dissolved=list(self.dissolved),
             turn=list(self.turn or ()),
             tallies=self.tallies.copy(),
             origins=origins,
@@ -319,7 +323,7 @@ class QueueState:
         self.numbers = LastNumbers(table=snapshot.numbers)
         self.fence.evicted, self.fence.absent = dict(snapshot.evicted), set(snapshot.absent)
         self.refusals = RefusedNumbers(snapshot.refusals)
-        self.flow_stopped = snapshot.flow_stopped
+        self.flow_stopped, self.dissolved = snapshot.flow_stopped, list(snapshot.dissolved)
         self.turn = (snapshot.turn[0], snapshot.turn[1]) if len(snapshot.turn) == 2 else None
         self.tallies = snapshot.tallies.copy()
         for name in COUNTERS:
@@ -366,4 +370,5 @@ def _rules(state: QueueState) -> dict[type, Rule]:
         Return: state._rejoin,
         Member: state._member,
         Modify: state._release,
+        Dissolve: lambda event: Applied(effective=False),
     }

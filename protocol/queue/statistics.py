@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import NamedTuple
 
-from .batches import DELIVERY_LIMIT, EXPIRED, MAXLEN
+from .batches import DELETED, DELIVERY_LIMIT, EXPIRED, MAXLEN
 from .state import QueueState
 
 STEP_MS = 1000
@@ -28,8 +28,8 @@ class Figures(NamedTuple):
         ring: went since others came, and the queue is full. last_value: a newer one of their key came.
         purged: by `purge`, or as the queue destroyed itself. subscriber: were rejected, and there is no alternate
             exchange. too_often: came back more often than they may, and there is none.
-        dead_expired, dead_too_often, dead_pushed_out: were set aside for the alternate exchange since they had expired,
-            had come back too often, or had to make room.
+        dead_expired, dead_too_often, dead_pushed_out, dead_deleted: were set aside for the alternate exchange since
+            they had expired, had come back too often, had to make room, or were in it when it was deleted.
     """
 
     acquires: int
@@ -44,13 +44,14 @@ class Figures(NamedTuple):
     dead_expired: int
     dead_too_often: int
     dead_pushed_out: int
+    dead_deleted: int
 
 
 def figures(state: QueueState) -> Figures:
     counted = state.tallies
     ring, last_value, purged = counted.ring, counted.last_value, counted.purged
     subscriber = state.discarded - state.refused - ring - last_value - purged - counted.too_often
-    dead = [state.batches.died.get(cause, 0) for cause in (EXPIRED, DELIVERY_LIMIT, MAXLEN)]
+    dead = [state.batches.died.get(cause, 0) for cause in (EXPIRED, DELIVERY_LIMIT, MAXLEN, DELETED)]
     # What an exchange sends on nobody has had: it has no alternate.
     rejected = state.dead_lettered + state.dead_lettering.count - sum(dead) if state.alternate else 0
     settled = state.accepted + rejected + subscriber

@@ -97,5 +97,8 @@ def queue_status(
         dead_expired=counted.dead_expired,
         dead_too_often=counted.dead_too_often,
         dead_pushed_out=counted.dead_pushed_out,
+        dead_deleted=counted.dead_deleted,
+        dissolved=list(state.dissolved) if state.dissolved else UNSET,
+        absent=sorted(state.fence.absent) if state.dissolved else UNSET,
         age_ms=age_ms(state, now_ms),
     )

@@ -277,8 +277,10 @@ class QueueStatus(StatusStruct, kw_only=True):
             went since a ring was full, since a newer value came, by `purge`, and since they were rejected where there
             is no alternate exchange; discarded_too_often: since they had come back too often, and there is none; with
             `refused` these are all.
-        dead_expired, dead_too_often, dead_pushed_out: number of those that were set aside for the alternate exchange
-            since they had expired, had come back too often, or had to make room; the others there were rejected.
+        dead_expired, dead_too_often, dead_pushed_out, dead_deleted: number of those that were set aside for the
+            alternate exchange since they had expired, had come back too often, had to make room, or were in it when it
+            was deleted; the others there were rejected.
+        dissolved: the brokers that know that it is deleted. absent: those that are out of it. No keys else.
         age_ms: for how long the oldest message has been in it, to a second or so; 0 where it is empty.
     """
 
@@ -317,7 +319,10 @@ class QueueStatus(StatusStruct, kw_only=True):
     dead_expired: int = 0
     dead_too_often: int = 0
     dead_pushed_out: int = 0
+    dead_deleted: int = 0
     age_ms: int = 0
+    dissolved: list[str] | UnsetType = UNSET
+    absent: list[str] | UnsetType = UNSET
 
 
 class OwnershipStatus(StatusStruct, kw_only=True):

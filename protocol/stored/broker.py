@@ -109,6 +109,7 @@ class StoredBrokerMachine(BrokerMachine):
         self.lifecycle.resume()
         self.placement.resume()
         self.deletions.restored()
+        self.dissolutions.restored()
         self.investiture.ordered()
 
     def _begin(self) -> None:
@@ -159,7 +160,7 @@ class StoredBrokerMachine(BrokerMachine):
             self.hosting.applied()
             if not self._expected:
                 self._expected = True
-                self.store.expect([queue.id for queue in self.cluster.wiring.queues() if queue.durable])
+                self.store.expect([queue.id for queue in self.cluster.wiring.all_kept() if queue.durable])
         if self._blank and not self.keeper.blank:  # else it would come back without the vote that it has used
             self._blank = False
             self.store.checkpoint()

@@ -52,13 +52,13 @@ class Hosting:
         store, and drops there when it is deleted: nobody else may take it then."""
         cluster = self._cluster
         first = cluster.keeper.commit - len(committed) + 1
-        self.stored.difference_update([queue.id for queue in cluster.wiring.queues()])
+        self.stored.difference_update([queue.id for queue in cluster.wiring.all_kept()])
         self.stored.difference_update(declarations(committed, first))
 
     def queues(self) -> list[str]:
         """Ids of all that may be kept here."""
         wiring = self._cluster.wiring
-        known = [queue.id for queue in wiring.queues()]
+        known = [queue.id for queue in wiring.all_kept()]
         more = sorted({*self._behind(), *self.stored}.difference(known))
         self._named.update(more)
         return known + more
@@ -75,5 +75,5 @@ class Hosting:
             self._named.discard(queue)
             stored = queue in self.stored
             self.stored.discard(queue)
-            if cluster.wiring.by_id(queue) is None:
+            if cluster.wiring.kept(queue) is None:
                 self._gone(queue, stored)

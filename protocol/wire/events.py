@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from ..errors import BAD_FRAME, PeerError
+from .deletion_events import Dissolve, Dissolved
 from .event import Event
 from .use_events import Condemn, Exclusive, InUse, Lift, Recount
 
@@ -195,7 +196,8 @@ class DeleteQueue(Event, tag=33):
     """Delete a queue; if `broker` is not "", only while the `Condemn` of that broker, inc and number stands; if `id` is
     not "", only the queue of that id: it destroys itself, or, if `vacant` is not 0, nobody has used it since the event
     at that index of this stream (`wiring/vacancies.py`); if `client` is not "", that client asks for it, and it is
-    refused where another has the queue for itself."""
+    refused where another has the queue for itself. With `aside`, what is in it goes to its alternate exchange, if
+    it has one for all that dies, before its stream ends (`wiring/dissolving.py`)."""
 
     name: str
     broker: str = ""
@@ -204,6 +206,7 @@ class DeleteQueue(Event, tag=33):
     id: str = ""
     vacant: int = 0
     client: str = ""
+    aside: bool = False
 
 
 class DeclareExchange(Event, tag=34):
@@ -299,6 +302,8 @@ AnyEvent = (
     | Expire
     | Purge
     | DeadLetterDone
+    | Dissolve
+    | Dissolved
     | Evict
     | Rejoin
     | Return

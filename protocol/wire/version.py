@@ -77,9 +77,13 @@ delete a queue that is used: refused while one is in the cluster. `fresh` of dec
 refuses. `Exclusive`, and `client` with what follows it in `DeclareQueue`: a member before 11 would let others at a
 queue that one client has for itself: refused likewise.
 12: `client` in `DeleteQueue`, `Bind` and `Unbind`: a member before 12 would carry them out whosever the queue is, so
-while one is in the cluster they go without, and only the broker that is asked looks whose it is, as far as it knows."""
+while one is in the cluster they go without, and only the broker that is asked looks whose it is, as far as it knows.
+What a deleted queue still holds goes to its alternate: `DeleteQueue.aside`, `Dissolve`, `Dissolved`, and
+`QueueSnapshot.dissolved`: a member before 12 would drop the queue at once, so while one is in the cluster all do."""
 KNOWS_WHO_ASKS = 12
 """The minor version from which members look where an event applies whether the client that asks may ask that."""
+KNOWS_DISSOLVED = 12
+"""The minor version from which a member keeps a deleted queue until its messages have gone to its alternate."""
 KNOWS_DEAD_LETTERS = 11
 """The minor version from which a member sets messages aside for the alternate that nobody has rejected."""
 KNOWS_MADE_NAMES = 11

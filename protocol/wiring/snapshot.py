@@ -108,6 +108,7 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     made: the index at which each of `exchanges` was declared, each of `bindings` and then of `links` was made; empty
         where that is not known.
     vacant: `Vacancies.since`, of the queues that have had consumers.
+    dissolving: deleted queues of which messages are on their way (`dissolving.py`).
     """
 
     queues: list[QueueDefinition]
@@ -120,6 +121,7 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     made: list[int] = []
     vacant: list[tuple[str, int]] = []
     exclusives: ExclusivesSnapshot = ExclusivesSnapshot()
+    dissolving: list[QueueDefinition] = []
 
 
 class ClusterOutline(msgspec.Struct, frozen=True, array_like=True):

@@ -17,6 +17,7 @@ import msgspec
 from ..errors import BUSY, IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, LocalError, PeerError
 from ..limits import DEFAULT
 from ..supervisor.office import NOBODY, Commission
+from ..wire.deletion_events import Dissolved
 from ..wire.events import (
     AnyEvent,
     Bind,
@@ -47,6 +48,7 @@ from .definitions import (
     check_same,
     standard,
 )
+from .dissolving import Dissolving
 from .endings import end, unused
 from .exchanges import Exchange, check_exclusive, check_match, place_of
 from .exclusives import Exclusives, check_owner
@@ -85,6 +87,7 @@ class Wiring(Routing):
         uses: the brokers that use each queue.
     vacancies: the queues that go by themselves, and since when nobody uses them.
     exclusives: the queues that one client has for itself, and whether that is connected.
+    dissolving: deleted queues of which messages are on their way to their alternates.
     """
 
     def __init__(self) -> None:
@@ -93,6 +96,7 @@ class Wiring(Routing):
         self.uses = Uses()
         self.vacancies = Vacancies()
         self.exclusives = Exclusives()
+        self.dissolving = Dissolving()
         super().__init__()
         self._by_id: dict[str, QueueDefinition] = {}
         self._exchanges = {definition.name: Exchange(definition) for definition in STANDARD}
@@ -108,6 +112,10 @@ class Wiring(Routing):
                     outcome = self._declare_queue(event, index)
                 case DeleteQueue():
                     outcome = self._delete_queue(event)
+                case Dissolved():
+                    outcome = Outcome(changed=True, queue=self.dissolving.end(event))
+                case Lost() if event.queue in self.dissolving:
+                    outcome = Outcome(changed=True, queue=self.dissolving.end(event))
                 case Lost():
                     known = self._by_id.get(event.queue)
                     if known is None or (known.durable and not event.even_durable):
@@ -181,6 +189,7 @@ class Wiring(Routing):
         of = [exchange.definition.name for exchange in self._exchanges.values() if exchange.relay == event.name]
         if of and not lost:
             raise PeerError(NOT_ALLOWED, f"queue {event.name!r} belongs to exchange {of[0]!r}, and goes with it")
+        self.dissolving.begin(known, event)
         del self._queues[event.name]
         del self._by_id[known.id]
         self.uses.forget(known.id)
@@ -219,6 +228,7 @@ class Wiring(Routing):
             raise PeerError(NOT_FOUND, f"there is no exchange {event.name!r} to delete")
         users = [q.name for q in self._queues.values() if q.alternate == event.name]
         users += [e.definition.name for e in self._exchanges.values() if e.definition.alternate == event.name]
+        users += self.dissolving.of_alternate(event.name)
         if users:
             raise PeerError(IN_USE, f"exchange {event.name!r} is the alternate of {', '.join(sorted(users))}")
         return Outcome(changed=True, gone=end(self._exchanges, [event.name]))
@@ -295,6 +305,13 @@ class Wiring(Routing):
     def queues(self) -> list[QueueDefinition]:
         return [self._queues[name] for name in sorted(self._queues)]
 
+    def kept(self, id: str) -> QueueDefinition | None:
+        """Of a queue whose stream is kept: one that is there, or that is deleted and not empty yet."""
+        return self._by_id.get(id) or self.dissolving.get(id)
+
+    def all_kept(self) -> list[QueueDefinition]:
+        return self.queues() + self.dissolving.snapshot()
+
     def exchange(self, name: str) -> ExchangeDefinition | None:
         found = self._exchanges.get(name)
         return found.definition if found is not None else None
@@ -335,6 +352,7 @@ class Wiring(Routing):
         now = WiringSnapshot(
             self.queues(), self.exchanges(), self.bindings(), self.flow.snapshot(), Holder(*self.supervisor), of_uses,
             self.links(), self._made(), self.vacancies.snapshot(), self.exclusives.snapshot(),
+            self.dissolving.snapshot(),
         )  # fmt: skip
         return msgspec.to_builtins(now, builtin_types=(bytes,))
 
@@ -361,6 +379,7 @@ class Wiring(Routing):
             wiring.uses = Uses.restore(was.uses)
             wiring.vacancies = Vacancies.restore(was.queues, was.vacant)
             wiring.exclusives = Exclusives.restore(was.queues, was.exclusives)
+            wiring.dissolving = Dissolving.restore(was.dissolving)
         except (ValueError, KeyError) as error:
             raise LocalError(
                 f"a wiring snapshot has what `WiringSnapshot` names, in that order, as `snapshot` gives it: {error!r}"

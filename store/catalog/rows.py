@@ -22,12 +22,15 @@ import msgspec
 from ...protocol.errors import LocalError
 from ...protocol.wire.records import CHECKPOINT, CheckpointRecord, decode_record, encode_record
 from ...protocol.wiring.definitions import canonical
+from ...protocol.wiring.snapshot import WiringSnapshot
 
 Row = tuple[Any, ...]
 Rows = dict[str, dict[str, Row]]
 """Table -> key -> row, its columns in the table's order, the key first."""
 
 TABLES = ("exchanges", "queues", "bindings", "members")
+
+DISSOLVING = WiringSnapshot.__struct_fields__.index("dissolving") - 3
 
 _pack = msgspec.msgpack.encode
 
@@ -40,7 +43,7 @@ class TableContents(NamedTuple):
         rows: of all tables but `meta`.
         stream: the `CheckpointRecord` without its members and its outline.
         rest: what the outline has besides rows, in msgpack; behind that the clients that have queues for themselves,
-            queue id -> client id, where there are any.
+            queue id -> client id, and the voters of queues that are deleted and not empty yet, where there are any.
     """
 
     wiring_index: int
@@ -72,11 +75,13 @@ def to_tables(checkpoint: CheckpointRecord) -> TableContents:
         }
     except (TypeError, ValueError) as error:
         raise LocalError(f"a wiring has what the catalogue's tables have no column for: {error}") from None
-    if unknown := queue_voters.keys() - rows["queues"].keys():
+    deleted = {one[0]: queue_voters[one[0]] for one in _dissolving(rest) if one[0] in queue_voters}
+    if unknown := queue_voters.keys() - rows["queues"].keys() - deleted.keys():
         raise LocalError(f"voters of queues that the wiring does not have: {sorted(unknown)}")
     bare = msgspec.structs.replace(checkpoint, outline=b"", voters=[], incs={}, lives={})
     clients = {id: client for id, *_, client in queues if client}
-    return TableContents(checkpoint.index, rows, encode_record(bare), _pack((rest, later, *filter(None, [clients]))))
+    more = (clients, deleted) if deleted else (clients,) if clients else ()
+    return TableContents(checkpoint.index, rows, encode_record(bare), _pack((rest, later, *more)))
 
 
 def from_tables(kept: TableContents) -> CheckpointRecord:
@@ -99,6 +104,7 @@ def from_tables(kept: TableContents) -> CheckpointRecord:
         *rest,
     ]
     queue_voters = {row[0]: json.loads(row[5]) for row in queues if row[5] is not None}
+    queue_voters |= more[1] if len(more) > 1 else {}
     members = rows["members"].values()
     bare = decode_record(CHECKPOINT, kept.stream)
     assert type(bare) is CheckpointRecord
@@ -109,6 +115,11 @@ def from_tables(kept: TableContents) -> CheckpointRecord:
         incs={row[0]: row[2] for row in members if row[2] is not None},
         lives={row[0]: row[3] for row in members if row[3] is not None},
     )
+
+
+def _dissolving(rest: list[Any]) -> list[list[Any]]:
+    """The queues that are deleted and not empty yet, of what the wiring has besides rows."""
+    return rest[DISSOLVING] if len(rest) > DISSOLVING else []
 
 
 def _queue(

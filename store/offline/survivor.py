@@ -189,7 +189,7 @@ def survey_survivor(files: Files, folder: str, own: StoreIdentity) -> Survivor:
     if cluster is None or not cluster.voters or cluster.blank(own.broker) or own.broker not in cluster.voters:
         text = f"{folder} has no whole log of who the members are and which queues there are"
         raise StoreError(STORE_DAMAGED, f"{text}: its broker was not up to date yet. Recover from another store")
-    queues = {one.id: one for one in wiring.queues()}
+    queues = {one.id: one for one in wiring.all_kept()}
     places = itertools.count(reading.last_seq() + 1)
     gone = [one for one in queues.values() if not one.durable]
     streams, hurt = reading.streams[MESSAGES], _hurt(reading, queues)

@@ -13,6 +13,7 @@ from typing import Any
 
 from mantamq.protocol.replica.status import Status
 from mantamq.protocol.wire import events
+from mantamq.protocol.wire.deletion_events import Dissolved
 from mantamq.protocol.wire.log_frames import Ack, Append, Heartbeat, LogReport, Prepare, Request, Results
 from mantamq.protocol.wire.queue_frames import Deliver
 
@@ -395,14 +396,16 @@ class Watcher:
                 self.voters.setdefault(f"{event.name}#{index}", list(self.voters[stream]))
                 self.births.setdefault(f"{event.name}#{index}", list(self.voters[stream]))
             if isinstance(event, events.DeleteQueue) and event.name in self.wiring.ids and self.wiring.deletes(event):
-                self.gone.add(id := self.wiring.ids[event.name])
+                id = self.wiring.ids[event.name]
+                if not self.wiring.stays(event):
+                    self.gone.add(id)
                 for told in self.on_vacant if event.vacant else ():
                     told(id)
                 if event.id and not event.vacant and not (id in self.models and self.models[id].destroyed):
                     raise Violation(f"{id} is deleted as if it had destroyed itself, and it has not")
                 for found in self.on_condition if event.broker else ():
                     found(id, self.wiring.condemned[id])
-            if isinstance(event, events.Lost):
+            if isinstance(event, events.Lost | Dissolved):
                 self.gone.add(event.queue)
             self.wiring.apply(event, index)
             for told in self.on_wiring:
@@ -410,7 +413,8 @@ class Watcher:
             return
         model = self.models.get(stream)
         if model is None:
-            definition = self.wiring.defined.get(stream.rpartition("#")[0], ({}, False, ""))
+            definition = self.wiring.dissolving.get(stream)
+            definition = definition or self.wiring.defined.get(stream.rpartition("#")[0], ({}, False, ""))
             model = self.models[stream] = ModelQueue(stream, bool(definition[2]))
             declared(model, definition[0])
         for seen in self.before_commit:
@@ -492,10 +496,11 @@ class Watcher:
             found = ({q.name: q.id for q in queues}, {q.name: (q.arguments, q.durable, q.alternate) for q in queues},
                      {e.name: e.type for e in exchanges}, {e.name: e.alternate for e in exchanges if e.alternate},
                      {(b.exchange, b.queue, b.key) for b in machine.wiring.bindings()},
-                     {(b.exchange, b.queue, b.key) for b in machine.wiring.links()})  # fmt: skip
+                     {(b.exchange, b.queue, b.key) for b in machine.wiring.links()},
+                     set(machine.wiring.dissolving))  # fmt: skip
             wiring = self.wiring
             wanted = (wiring.ids, wiring.defined, wiring.exchanges, wiring.alternates, wiring.bindings,
-                      set(wiring.links))  # fmt: skip
+                      set(wiring.links), set(wiring.dissolving))  # fmt: skip
             if found != wanted:
                 raise Violation(f"I16: the wiring of {name} is {found}, the model's is {wanted}")
 

@@ -21,6 +21,7 @@ IN_THE_MODEL = {
     "dead_expired": "expired",
     "dead_too_often": "delivery_limit",
     "dead_pushed_out": "maxlen",
+    "dead_deleted": "deleted",
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 from mantamq.protocol.wire import events
+from mantamq.protocol.wire.deletion_events import Dissolve, Dissolved
 
 MOST_NOTED = 8 * 1024
 """Bytes of all that is noted on one message."""
@@ -146,11 +147,12 @@ class ModelQueue:
 
     id: str
     alternate: bool
-    all_die: bool = False  # what expires goes to the alternate, too
+    all_die: bool = False  # what expires goes to the alternate, too, and what is in it when it is deleted
+    dissolved: list[str] = field(default_factory=list)  # the brokers that know that it is deleted
     tries: int = 0  # how often a message may come back after a delivery; 0: as often as it does
     causes: dict[int, str] = field(default_factory=dict)  # index of a batch that nobody rejected -> why it is one
     given_up: set[int] = field(default_factory=set)  # positions that came back too often, and are discarded
-    expired: set[int] = field(default_factory=set)  # positions that went to the alternate so
+    expired: set[int] = field(default_factory=set)  # positions that went to the alternate so, or by a deletion
     place: dict[int, object] = field(default_factory=dict)
     blobs: dict[int, bytes] = field(default_factory=dict)
     expiry: dict[int, int] = field(default_factory=dict)
@@ -257,6 +259,8 @@ class ModelQueue:
                 for position in waiting[: event.count or None]:
                     self.count("purged")
                     self._go(position, "discarded")
+            case Dissolve():
+                return self._dissolve(event.broker)
             case events.DeadLetterDone():
                 gone = self.batches.pop(event.batch, ("", []))[1]
                 for position in gone:
@@ -308,6 +312,19 @@ class ModelQueue:
         for position in [p for p in self.live if self.place[p] == "available"]:
             self._tried(position)
         return True
+
+    def _dissolve(self, broker: str) -> bool:
+        """It is deleted: whatever it has goes to the alternate, and so does what still comes."""
+        if broker in self.dissolved or not self.all_die:
+            return False
+        self.dissolved.append(broker)
+        self._all_go()
+        return True
+
+    def _all_go(self) -> None:
+        for position in sorted(self._inside()):
+            self.expired.add(position)
+            self._die(position, "deleted")
 
     def _tried(self, position: int) -> None:
         """A message is back: it may have been so too often."""
@@ -370,6 +387,8 @@ class ModelQueue:
                 self.expiry[position] = expiry[index]
             self._replace(position)
             self._push_out()
+        if self.dissolved:
+            self._all_go()
         self._send_on(False)
         return len(self.place) > before
 
@@ -566,6 +585,8 @@ class ModelWiring:
         self.newest: dict[str, int] = {}  # such a queue -> the latest connection of its client
         self.parted: dict[str, int] = {}  # such a queue -> index of the event with which its client has gone
         self.clients: dict[str, str] = {}  # such a queue -> its client
+        # Id of a deleted queue that is not empty yet -> its definition
+        self.dissolving: dict[str, tuple[Any, ...]] = {}
 
     def apply(self, event: events.AnyEvent, index: int) -> None:
         had, used = self._bound(), self._used()
@@ -644,9 +665,15 @@ class ModelWiring:
                 if not self.deletes(event) or event.name in self.relays.values():
                     return
                 self.used(event)
+                if self.stays(event):
+                    self.dissolving[self.ids[event.name]] = self.defined[event.name]
                 if self.ids.pop(event.name, None):
                     del self.defined[event.name]
                     self.bindings = {binding for binding in self.bindings if binding[1] != event.name}
+            case Dissolved():
+                self.dissolving.pop(event.queue, None)
+            case events.Lost() if event.queue in self.dissolving:
+                del self.dissolving[event.queue]
             case events.Lost():
                 for name in [name for name, id in self.ids.items() if id == event.queue]:
                     for exchange in [one for one, relay in self.relays.items() if relay == name]:
@@ -668,7 +695,10 @@ class ModelWiring:
                     if event.alternate:
                         self.alternates[event.name] = event.alternate
             case events.DeleteExchange():
-                used = [*self.alternates.values(), *(alternate for _, _, alternate in self.defined.values())]
+                used = [
+                    *self.alternates.values(),
+                    *(one[2] for one in (*self.defined.values(), *self.dissolving.values())),
+                ]
                 if event.name not in used and self.exchanges.pop(event.name, None):
                     self.alternates.pop(event.name, None)
                     self.relays.pop(event.name, None)
@@ -719,6 +749,11 @@ class ModelWiring:
         stands = self.condemned.get(self.ids.get(event.name, ""))
         asked = (event.broker, event.inc, event.number)
         return not event.broker or (stands is not None and (stands.broker, stands.inc, stands.number) == asked)
+
+    def stays(self, event: events.DeleteQueue) -> bool:
+        """Whether a queue that is deleted so goes on until all that is in it has gone to its alternate."""
+        arguments, _, alternate = self.defined.get(event.name, ({}, False, ""))
+        return bool(event.aside and alternate and arguments.get("manta.dead_letters") == "all")
 
     def used(self, event: events.AnyEvent) -> None:
         """Which brokers use which queue, and which queue is condemned."""

@@ -3,12 +3,14 @@ who supervises, and what follows when a queue comes or goes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from mantamq.protocol.broker.connections import Connections
 from mantamq.protocol.broker.consumers import Consumers
 from mantamq.protocol.broker.deletion import Deletions
+from mantamq.protocol.broker.dissolutions import Dissolutions
 from mantamq.protocol.broker.fellows import Fellows
 from mantamq.protocol.broker.investiture import Investiture
 from mantamq.protocol.broker.lease import Lease
@@ -247,6 +249,13 @@ def test_only_what_changes_nothing_is_given_up_and_only_for_a_reason():
 # ---- deletions on a condition
 
 
+class Counting:
+    """In the place of what sees to deleted queues: nothing is in any."""
+
+    def count(self, id: str, then: Callable[[int], object]) -> None:
+        then(0)
+
+
 class Deleting:
     """A deletion of the queue "q" that a client has asked for."""
 
@@ -258,7 +267,7 @@ class Deleting:
         self.told: list[tuple[Any, ...]] = []
         self.deletions = Deletions(
             made.outbox, made.cluster, made.requests, self.transfers, self.consumers,
-            lambda queue, asked: self.looks.append(asked),
+            lambda queue, asked: self.looks.append(asked), Counting(),
         )  # fmt: skip
         self.deletions.ask(made.queue("q"), if_unused, if_empty, lambda *answer: self.told.append(answer))
 
@@ -287,7 +296,7 @@ def test_an_empty_queue_is_condemned_looked_at_and_deleted():
     delete = DeleteQueue("q", "b1", 5, 1)
     assert one.bench.ordered() == [delete]
     one.commit(delete)
-    assert one.told == [({"changed": True}, "", "")] and not one.deletions.report()
+    assert one.told == [({"changed": True, "dead_letters": 0},)] and not one.deletions.report()
 
 
 @pytest.mark.parametrize(
@@ -373,7 +382,7 @@ class Changing:
         self.questions = Questions(made.outbox, made.cluster, self.placement.of, lambda queue, now_ms: False)
         self.changes = QueueChanges(
             made.outbox, made.cluster, made.requests, life, self.placement, self.questions, self.transfers,
-            self.senders, self.receivers,
+            self.senders, self.receivers, Dissolutions(made.outbox, made.cluster, made.requests, self.questions),
         )  # fmt: skip
         self.placement.up("b1.r0")
         self.change(DeclareQueue("q", {}))
