@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
 from .books.abilities import MADE_NAMES, Ability
 from .definitions.document import document_of
-from .errors import Invalid
+from .errors import Invalid, NotFound
 
 T = TypeVar("T")
 Description = dict[str, Any]
@@ -108,8 +108,12 @@ def _by_keyword(refused: Invalid, typed: dict[str, Any]) -> Invalid:
     return Invalid(text)
 
 
-def _delete_queue(name: str, if_unused: bool, if_empty: bool) -> _Ask[None]:
-    return _Ask("delete_queue", {"name": name, "if_unused": if_unused, "if_empty": if_empty}, _nothing)
+def _passive(name: str) -> _Ask[bool]:
+    return _declare_queue(name, False, "", None, True)
+
+
+def _delete_queue(name: str, if_unused: bool, if_empty: bool) -> _Ask[int]:
+    return _Ask("delete_queue", {"name": name, "if_unused": if_unused, "if_empty": if_empty}, _letters)
 
 
 def _reset_queue(name: str, even_durable: bool) -> _Ask[None]:
@@ -184,6 +188,10 @@ def _purged(value: Any) -> int:
     return int(value["purged"])
 
 
+def _letters(value: Any) -> int:
+    return int(value.get("dead_letters", 0))
+
+
 def _nothing(value: Any) -> None:
     return None
 
@@ -233,8 +241,9 @@ class Management:
         Args:
             durable: what is in it survives a stop of the whole cluster, and a power cut: nothing completes before it
                 is on the disks of a majority. The cluster must have been started with a store (`--data DIR`).
-            alternate: exchange for dead letters: what is rejected, has expired or come back too often, or must make
-                room; not named, a queue that is there keeps the one it has. "x-dead-letter-exchange".
+            alternate: exchange for dead letters: what is rejected, has expired or come back too often, must make
+                room, or is in it when it is deleted; not named, a queue that is there keeps the one it has.
+                "x-dead-letter-exchange".
             arguments: names of your own are kept as they are; those that begin with qpid., x- or manta. are the
                 brokers', and one that means nothing here is refused. Qpid's and RabbitMQ's names for the same are
                 the same.
@@ -263,7 +272,8 @@ class Management:
                 and however often; a message that is refused has had one too; "qpid.queue_msg_sequence".
             single_active: of its consumers, at all brokers, one at a time gets messages: the first that came, and when
                 it has gone the next; "x-single-active-consumer".
-            dead_letters: "all", unless given: what expires goes to the alternate, too; "rejected": it is discarded.
+            dead_letters: "all", unless given: what expires goes to the alternate, and what is in it when it is deleted;
+                "rejected": that is discarded.
             delivery_limit: a message that comes back more often than that after it was delivered goes to the alternate,
                 or is discarded; releases, modifies with `failed`, and the end of its consumer count; none, unless
                 given; "x-delivery-limit".
@@ -301,8 +311,21 @@ class Management:
         except Invalid as refused:
             raise _by_keyword(refused, typed) from None
 
-    def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:
-        """Delete a queue with its messages.
+    def queue_exists(self, name: str) -> bool:
+        """Whether there is a queue of that name. `declare_queue(name, passive=True)` asks the same, and raises
+        NotFound."""
+        try:
+            self._ask(_passive(name))
+        except NotFound:
+            return False
+        return True
+
+    def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> int:
+        """Delete a queue. What is in it, held messages included, goes to its alternate exchange, if it has one and all
+        that dies goes there; else it goes with the queue. Whoever is attached hears Deleted.
+
+        Returns:
+            How many messages go to the alternate; some may be on their way still. The name is free.
 
         Args:
             if_unused: only if nobody is attached to it as a consumer, at any broker; browsers do not count.
@@ -314,7 +337,7 @@ class Management:
             InUse, NotEmpty: it is not so.
             Unavailable: that could not be found out; the queue stays, ask again.
         """
-        self._ask(_delete_queue(name, if_unused, if_empty))
+        return self._ask(_delete_queue(name, if_unused, if_empty))
 
     def reset_queue(self, name: str, even_durable: bool = False) -> None:
         """Give up a queue that can never go on: most of its replicas have died with what they held, and what is left of
@@ -509,9 +532,17 @@ class AsyncManagement:
         except Invalid as refused:
             raise _by_keyword(refused, typed) from None
 
-    async def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> None:
+    async def queue_exists(self, name: str) -> bool:
+        """As `Connection.queue_exists`."""
+        try:
+            await self._ask(_passive(name))
+        except NotFound:
+            return False
+        return True
+
+    async def delete_queue(self, name: str, if_unused: bool = False, if_empty: bool = False) -> int:
         """As `Connection.delete_queue`."""
-        await self._ask(_delete_queue(name, if_unused, if_empty))
+        return await self._ask(_delete_queue(name, if_unused, if_empty))
 
     async def reset_queue(self, name: str, even_durable: bool = False) -> None:
         """As `Connection.reset_queue`."""

@@ -53,7 +53,8 @@ _PAIRS = [
     (3, "accepted, and then not forgotten",
      "(before = 'accept' or (before = 'acquire' and state = 'gone')) and kind <> 'enqueue'"),
     (5, "dead-lettered twice", "kind = 'dead_letter' and before = 'dead_letter'"),
-    (5, "set aside, but not available", "kind = 'set_aside' and state <> 'available'"),
+    (5, "set aside, but not available",  # what a deleted queue held goes with it, and nobody's settlement counts
+     "kind = 'set_aside' and state <> 'available' and not (state = 'acquired' and detail = 'deleted')"),
     (5, "dead-lettered, but neither rejected nor set aside",  # from an exchange's own queue they go on by themselves
      "kind = 'dead_letter' and state <> 'dead_lettering' and queue not like 'manta.exchange.%'"),
     (5, "rejected twice", "kind = 'reject' and before in ('reject', 'dead_letter')"),
@@ -126,7 +127,7 @@ def _histories(events: DataFrame, grace_us: int) -> DataFrame:
     about = events.where(F.col("effective") & F.col("kind").isin(list(_KINDS)) & (F.col("position_first") > 0))
     begin = about.where("kind = 'enqueue'").groupBy("queue").agg(F.min("position_first").alias("_begin"))
     columns = ("queue", "position_first", "position_last", "seq", "part", "time_us", "kind", "broker", "inc",
-               "acquisition", "value")  # fmt: skip
+               "acquisition", "value", "detail")  # fmt: skip
     pieces = aligned(about.select(*columns)).join(F.broadcast(begin), "queue").where("position_first >= _begin")
     life = Window.partitionBy("queue", "position_first").orderBy("seq", "part")
     steps = pieces.select(

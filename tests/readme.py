@@ -182,6 +182,23 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/protocol/replica/test_seeing_to.py::test_it_is_seen_to_by_whoever_asked_for_the_event",
         "tests/unit/protocol/replica/test_seeing_to.py::test_and_by_all_others_when_that_is_out",
     ],
+    "What a deleted queue still holds goes to its alternate": [
+        "tests/unit/conversations/test_dissolved.py::test_what_waits_and_what_is_held_goes_to_the_alternate_in_order",
+        "tests/unit/conversations/test_dissolved.py::test_whoever_sees_to_it_may_die",
+        "tests/unit/conversations/test_dissolved.py::test_what_was_on_its_way_comes_to_the_alternate_too",
+        "tests/unit/conversations/test_dissolved.py::test_one_that_goes_by_itself_leaves_letters_too",
+    ],
+    "Deleting it returns how much that is": [
+        "tests/unit/client/test_deleted.py::test_the_deleter_hears_how_much_goes_to_the_alternate",
+        "tests/unit/client/cli/test_cli.py::test_a_queue_is_deleted_by_one_condition_and_says_what_goes_to_its_alternate",
+    ],
+    "Consumers and senders hear Deleted": [
+        "tests/unit/client/test_deleted.py::test_whoever_is_attached_hears_it",
+        "tests/unit/client/test_deleted.py::test_whoever_is_attached_hears_it_awaited",
+    ],
+    "Until all has gone the alternate exchange cannot be deleted": [
+        "tests/unit/conversations/test_dissolved.py::test_its_name_is_free_at_once_and_its_alternate_is_in_use",
+    ],
     "It goes by the queue's name as its key": [
         "tests/unit/client/test_dead_letters.py::test_by_its_own_key",
     ],

@@ -128,20 +128,26 @@ def _as_typed(text: str) -> str:
 def queue_delete(
     name: str,
     force: Annotated[bool, typer.Option("--force", help="with its messages, and under its consumers")] = False,
+    if_unused: Annotated[bool, typer.Option("--if-unused", help="with its messages, but under no consumers")] = False,
+    if_empty: Annotated[bool, typer.Option("--if-empty", help="under its consumers, but with no messages")] = False,
     broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Delete a queue; one with messages or consumers only with --force."""
+    """Delete a queue; one with messages or consumers only with --force, or by the one condition that is named."""
+    if force and (if_unused or if_empty):
+        raise typer.BadParameter("--force deletes it whatever is so: leave out --if-unused and --if-empty")
     with connection(broker, token) as c:
-        if force:
+        if force or if_unused != if_empty:
             meant_by(c, broker, f"This would delete {name!r} of a cluster, with what is in it")
         try:
-            c.delete_queue(name, if_unused=not force, if_empty=not force)
+            both = not force and if_unused == if_empty
+            letters = c.delete_queue(name, if_unused=both or if_unused, if_empty=both or if_empty)
         except (NotEmpty, InUse) as error:
             if others(name) in str(error):
                 raise  # no force deletes it
             what = "messages" if isinstance(error, NotEmpty) else "consumers"
             raise LocalError(f"queue {name!r} has {what}: --force deletes it all the same") from None
-    say(f"queue {name} deleted", {"queue": name, "deleted": True}, as_json)
+    text = f"queue {name} deleted" + f"; {letters:,} messages go to its alternate exchange" * bool(letters)
+    say(text, {"queue": name, "deleted": True, "dead_letters": letters}, as_json)
 
 
 def queue_list(broker: Broker = "", token: Token = "", as_json: Json = False) -> None:

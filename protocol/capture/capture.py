@@ -23,6 +23,7 @@ from ..replica.observers import ReplicaObserver
 from ..status.machines import BrokerStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.capture_frames import EnqueueFact, EventFact, Observation, encode_fact
+from ..wire.deletion_events import Dissolved
 from ..wire.events import (
     CLUSTER,
     AnyEvent,
@@ -128,8 +129,9 @@ class QueueCapture(QueueObserver):
                 low, high = fresh_numbers(event, last - first + 1)
                 came = size - buffer.bytes if not done.dropped else _bytes(event, done)
                 fact = EnqueueFact(
-                    entry.seq, term, now_us, event.client, low, high, first, last, came, done.dropped, done.aside
-                )
+                    entry.seq, term, now_us, event.client, low, high, first, last, came, done.dropped, done.aside,
+                    bool(state.dissolved),
+                )  # fmt: skip
             else:
                 bare = Enqueue(event.client, event.numbers, [])
                 fact = EventFact(entry.seq, term, now_us, encode_event(bare), False)
@@ -195,7 +197,7 @@ def _bytes(event: Enqueue, done: Applied) -> int:
     return sum(map(len, event.blobs[first - last - 1 :]))
 
 
-_WIRING = (DeclareQueue, DeleteQueue, Lost, DeclareExchange, DeleteExchange, Bind, Unbind)
+_WIRING = (DeclareQueue, DeleteQueue, Dissolved, Lost, DeclareExchange, DeleteExchange, Bind, Unbind)
 
 
 class BrokerCapture(Capture, BrokerObserver):

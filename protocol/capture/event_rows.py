@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..queue.applied import Applied
-from ..queue.batches import DELIVERY_LIMIT, EXPIRED, MAXLEN
+from ..queue.batches import DELETED, DELIVERY_LIMIT, EXPIRED, MAXLEN
 from ..ranges import pairs, runs
+from ..wire.deletion_events import Dissolve, Dissolved
 from ..wire.events import (
     CLUSTER,
     Accept,
@@ -46,13 +47,14 @@ from ..wire.events import (
 )
 from .event_table import Row
 
-_CAUSES = {"enqueue": MAXLEN, "expire": EXPIRED}
+_CAUSES = {"enqueue": MAXLEN, "expire": EXPIRED, "dissolve": DELETED}
 """Kind of an event's first row -> why it sets messages aside; others do since messages have come back too often."""
 
 
 def rows(
-    stream: str, entry: Entry, event: AnyEvent, done: Applied, time_us: int, queue: str = "", alternate: str = ""
-) -> list[Row]:
+    stream: str, entry: Entry, event: AnyEvent, done: Applied, time_us: int, queue: str = "", alternate: str = "",
+    late: bool = False,
+) -> list[Row]:  # fmt: skip
     """The rows of one committed event.
 
     Args:
@@ -63,6 +65,7 @@ def rows(
         time_us: Unix microseconds when it was seen committed.
         queue: of "declare_queue" and "delete_queue": the queue's id, when known.
         alternate: the queue's alternate exchange; rejected messages go there and are gone when "dead_letter" says so.
+        late: the queue was deleted before.
     """
     rule = _RULES.get(type(event))
     if rule is None:
@@ -76,7 +79,7 @@ def rows(
     if alternate and type(event) is Reject:
         base = base._replace(value=1, detail=alternate)
     made = [row._replace(part=part) if part else row for part, row in enumerate(rule(base, event, done))]
-    return made + left(made, done) if made and (done.dropped or done.aside) else made
+    return made + left(made, done, late) if made and (done.dropped or done.aside) else made
 
 
 # ---- one rule per kind
@@ -101,13 +104,13 @@ def _enqueue(base: Row, event: Enqueue, done: Applied) -> Iterator[Row]:
     yield _run(base, first, last, bytes=sum(map(len, blobs)), number_first=low, number_last=high)
 
 
-def left(rows: list[Row], done: Applied) -> list[Row]:
+def left(rows: list[Row], done: Applied, late: bool = False) -> list[Row]:
     """The rows, behind those of an event, of what leaves because of it though it does not say so: of what others push
-    out, and of what is set aside for the alternate exchange."""
+    out, and of what is set aside for the alternate exchange. `late`: it came into a deleted queue."""
     of = rows[0]
     base = Row(term=of.term, seq=of.seq, time_us=of.time_us, queue=of.queue)
     found = [_run(base, a, b, kind="discard", value=int(held)) for a, b, held in done.dropped]
-    cause = _CAUSES.get(of.kind, DELIVERY_LIMIT)
+    cause = DELETED if late else _CAUSES.get(of.kind, DELIVERY_LIMIT)
     found += [_run(base, a, b, kind="set_aside", detail=cause) for a, b in done.aside]
     return [row._replace(part=part) for part, row in enumerate(found, len(rows))]
 
@@ -262,6 +265,14 @@ def _condemn(base: Row, event: Condemn | Lift, done: Applied) -> Iterator[Row]:
     yield base._replace(kind=kind, queue=event.queue, broker=event.broker, inc=event.inc, value=event.number)
 
 
+def _dissolve(base: Row, event: Dissolve, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="dissolve", broker=event.broker)
+
+
+def _dissolved(base: Row, event: Dissolved, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="dissolved", queue=event.queue, value=event.letters)
+
+
 def _recount(base: Row, event: Recount, done: Applied) -> Iterator[Row]:
     yield base._replace(kind="recount")
 
@@ -277,6 +288,7 @@ def _json(**fields: Any) -> str:
 _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     Start: _start, Enqueue: _enqueue, Acquire: _acquire, Accept: _settle, Release: _settle, Reject: _settle,
     Own: _own, Expire: _expire, Purge: _purge, DeadLetterDone: _dead_letter_done, Evict: _evict,
+    Dissolve: _dissolve, Dissolved: _dissolved,
     DeclareQueue: _declare_queue, DeleteQueue: _delete, DeclareExchange: _declare_exchange,
     DeleteExchange: _delete, Bind: _bind, Modify: _settle,
     Unbind: _bind, Member: _member, Rejoin: _rejoin, Return: _return, FlowControl: _flow_control, Exclusive: _in_use,

@@ -237,7 +237,7 @@ def _rows(frame: Facts, fact: Fact) -> list[Row]:
         )  # fmt: skip
         if not fact.dropped and not fact.aside:
             return [row]
-        return [row, *left([row], Applied(dropped=fact.dropped, aside=fact.aside))]
+        return [row, *left([row], Applied(dropped=fact.dropped, aside=fact.aside), fact.late)]
     if type(fact) is Observation:
         return _seen(fact)
     assert type(fact) is EventFact

@@ -68,7 +68,7 @@ class EnqueueFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fi
     """An enqueue that was effective: messages `first` to `last`, `bytes` of them.
 
     Attributes:
-        dropped, aside: as in `Applied`.
+        dropped, aside: as in `Applied`. late: it came into a deleted queue.
     """
 
     seq: int
@@ -82,6 +82,7 @@ class EnqueueFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fi
     bytes: int
     dropped: list[tuple[int, int, bool]] = []
     aside: list[tuple[int, int]] = []
+    late: bool = False
 
 
 class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_field="kind", tag=2):

@@ -253,11 +253,12 @@ def _expected(stream: str, story: Story, wiring: Wiring, declared: dict[str, Que
             named = queue if type(event) in (DeclareQueue, DeleteQueue) else ""
             found.append(rows(stream, log[index], event, done, 0, named))
         else:
-            found.append(rows(stream, log[index], event, state.apply(event), 0, "", state.alternate))
+            done = state.apply(event)
+            found.append(rows(stream, log[index], event, done, 0, "", state.alternate, bool(state.dissolved)))
     return found
 
 
-_CHANGES = ("DeclareQueue", "DeleteQueue", "DeclareExchange", "DeleteExchange", "Bind", "Unbind")
+_CHANGES = ("DeclareQueue", "DeleteQueue", "Dissolved", "DeclareExchange", "DeleteExchange", "Bind", "Unbind")
 
 
 def _compare(stream: str, table: list[tuple[int, list[Row]]], expected: list[list[Row]], gone: bool) -> int:

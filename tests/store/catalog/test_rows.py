@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from mantamq.protocol.errors import LocalError
-from mantamq.protocol.wire.events import Bind, DeclareQueue
+from mantamq.protocol.wire.events import Bind, DeclareQueue, DeleteQueue
 from mantamq.protocol.wiring.definitions import canonical
 from mantamq.protocol.wiring.wiring import Wiring
 from mantamq.store.catalog.rows import escaped, from_json, from_tables, to_json, to_tables, unescaped
@@ -33,6 +33,17 @@ def test_whose_an_exclusive_queue_is_goes_along() -> None:
     again = from_tables(to_tables(contents))
     assert exactly(again) == exactly(contents)
     assert [queue.client for queue in Wiring.restore(outline_of(again).wiring).queues()] == ["c", ""]
+
+
+def test_a_queue_that_is_deleted_and_not_empty_yet_goes_along() -> None:
+    lasting = {"manta.dead_letters": "all"}
+    declared = [DeclareQueue("q", lasting, True, "amq.fanout"), DeleteQueue("q", aside=True), DeclareQueue("q", {})]
+    contents = broker_of(declared).contents()
+    again = from_tables(to_tables(contents))
+    assert exactly(again) == exactly(contents)
+    wiring = Wiring.restore(outline_of(again).wiring)
+    assert [one.id for one in wiring.all_kept()] == ["q#3", "q#1"]
+    assert outline_of(again).queue_voters.keys() == {"q#1", "q#3"}
 
 
 @given(arguments)

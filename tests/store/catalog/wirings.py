@@ -103,7 +103,7 @@ class Broker:
             outcome = self.wiring.apply(decode_event(entry.event), keeper.commit)
             if outcome.changed and outcome.queue is not None and self.wiring.by_id(outcome.queue.id):
                 self.queue_voters[outcome.queue.id] = list(keeper.voters)
-        self.queue_voters = {id: v for id, v in self.queue_voters.items() if self.wiring.by_id(id)}
+        self.queue_voters = {id: v for id, v in self.queue_voters.items() if self.wiring.kept(id)}
 
     def contents(self) -> CheckpointRecord:
         """The checkpoint of the cluster stream at its last entry."""

@@ -71,7 +71,7 @@ def kept(cluster: MemoryCluster) -> set[str]:
     return {id.rpartition("#")[0] for id in found}
 
 
-def test_what_waits_and_what_is_held_goes_to_the_alternate_in_order_and_the_deleter_hears_how_much():
+def test_what_waits_and_what_is_held_goes_to_the_alternate_in_order():
     cluster = MemoryCluster()
     client = declared(cluster)
     sent(client, 5)
@@ -86,7 +86,7 @@ def test_what_waits_and_what_is_held_goes_to_the_alternate_in_order_and_the_dele
     assert client.command("delete_exchange", name="lost").code == ""
 
 
-def test_its_name_is_free_at_once_and_its_alternate_is_in_use_until_nothing_is_left():
+def test_its_name_is_free_at_once_and_its_alternate_is_in_use():
     cluster = MemoryCluster()
     client = declared(cluster)
     sent(client, 3)
@@ -120,7 +120,7 @@ def test_whoever_sees_to_it_may_die(when):
     assert kept(cluster) == {"dead"}, "nor is the dead broker waited for"
 
 
-def test_what_was_on_its_way_when_the_queue_was_deleted_comes_to_the_alternate_too():
+def test_what_was_on_its_way_comes_to_the_alternate_too():
     cluster = MemoryCluster()
     client, late = declared(cluster), cluster.client("b2")
     late.send(AttachSender(7, "", "q"))

@@ -319,6 +319,22 @@ def test_an_exchange_that_numbers_and_keeps_the_last(at: Run) -> None:
     assert [q["name"] for q in at("queue", "list", "--json").json] == ["q"]
 
 
+def test_a_queue_is_deleted_by_one_condition_and_says_what_goes_to_its_alternate(at: Run, broker: FakeBroker) -> None:
+    at("queue", "add", "dead")
+    at("exchange", "add", "lost", "--type", "fanout")
+    at("bind", "lost", "dead")
+    at("queue", "add", "r", "--alternate", "lost")
+    with connect(broker.address) as connection:
+        sender = connection.session().sender("r")
+        for body in (b"1", b"2"):
+            sender.send(body)
+        sender.sync(5)
+    assert at("queue", "delete", "r", "--if-empty").code == 1
+    ran = at("queue", "delete", "r", "--if-unused", "--json")
+    assert ran.json == {"queue": "r", "deleted": True, "dead_letters": 2}
+    assert "leave out" in at("queue", "delete", "q", "--force", "--if-empty").err
+
+
 def test_a_queue_with_messages_or_consumers_is_deleted_only_by_force(at: Run, broker: FakeBroker) -> None:
     fill(broker, b"1")
     ran = at("queue", "delete", "q")

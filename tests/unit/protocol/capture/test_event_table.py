@@ -11,6 +11,7 @@ from mantamq.protocol.queue.applied import Applied
 from mantamq.protocol.queue.ring import Ring
 from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
+from mantamq.protocol.wire.deletion_events import Dissolved
 from mantamq.protocol.wire.events import (
     CLUSTER,
     Accept,
@@ -236,6 +237,7 @@ def test_random_histories_lose_no_message():
         (Condemn("orders#1", "b1", 1, 7, True, False), "condemn"),
         (Lift("orders#1", "b1", 1, 7), "lift"),
         (Recount(), "recount"),
+        (Dissolved("orders#1", 3), "dissolved"),
         (Supervise(4, "id", "supervisor"), "supervise"),
         (Lost("orders#1", True), "lost"),
         (FlowControl("b1", True, "it is behind"), "cluster_flow_on"),
