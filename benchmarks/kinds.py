@@ -1,8 +1,9 @@
 """What a kind of queue costs: the same messages through a plain queue and one of each kind, turn by turn.
 
-Every message has a priority and a header with one of a thousand values, also for the plain queue: what a queue looks
-at is what differs. The clock runs until everything has left the queue, by whatever way: of a last-value queue most
-messages are replaced before anybody has them.
+Every message has a priority, an id of its own and a header with one of a thousand values, also for the plain queue:
+what a queue looks at is what differs. One that takes each id once is to carry 0.6 of the plain rate at least. The clock
+runs until everything has left the queue, by whatever way: of a last-value queue most messages are replaced before
+anybody has them.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "full-ring": {"max_count": 500, "overflow": "ring"},
     "limited": {"max_count": 10_000_000},
     "rejected": {"alternate": DEAD},
+    "by-id": {"dedupe_window_count": 100_000},
     "held-back": {"flow_stop_count": 150, "flow_resume_count": 100},
 }
 """Kind -> what its queue is declared with. A ring that is not full, and one that drops what nobody takes in time; a
@@ -50,7 +52,8 @@ async def produce(address: str, queue: str, count: int, capacity: int, ready: An
         start = time.time()
         for number in range(count):
             body = manta.STAMP.pack(time.time()) + pad
-            await sender.send(Message(body, properties=properties[number % KEYS], priority=number % 10))
+            fields: dict[str, Any] = {"priority": number % 10, "message_id": f"{queue}-{number}"}
+            await sender.send(Message(body, properties=properties[number % KEYS], **fields))
         await session.sync()
         return Produced(start, time.time(), count)
 

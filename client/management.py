@@ -74,6 +74,8 @@ class QueueKeywords(TypedDict, total=False):
     dead_letters: str | None
     delivery_limit: int | None
     dead_letter_key: str | None
+    dedupe_window_s: int | None
+    dedupe_window_count: int | None
 
 
 TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow": "qpid.policy_type",
@@ -85,6 +87,7 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
          "single_active": "x-single-active-consumer",
          "dead_letters": "manta.dead_letters", "delivery_limit": "manta.delivery_limit",
          "dead_letter_key": "manta.dead_letter_key",
+         "dedupe_window_s": "manta.dedupe_window_s", "dedupe_window_count": "manta.dedupe_window_count",
          "internal": "manta.internal", "auto_delete": "manta.auto_delete",
          "auto_delete_timeout_s": "qpid.auto_delete_timeout", "exclusive": "manta.exclusive",
          "sequence": "qpid.msg_sequence", "initial": "qpid.ive"}  # fmt: skip
@@ -230,6 +233,7 @@ class Management:
         flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
         fairshare: int | None = None, sequence_key: str | None = None, single_active: bool | None = None,
         dead_letters: str | None = None, delivery_limit: int | None = None, dead_letter_key: str | None = None,
+        dedupe_window_s: int | None = None, dedupe_window_count: int | None = None,
         auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
     ) -> bool | str:  # fmt: skip
         """Create a queue unless it is there.
@@ -279,6 +283,11 @@ class Management:
                 given; "x-delivery-limit".
             dead_letter_key: the key by which dead letters go to the alternate: the queue's name, unless given;
                 "x-dead-letter-routing-key".
+            dedupe_window_s: a message whose `message_id` came in within so many seconds, by the clocks of brokers, does
+                not come in again: its send completes, and `duplicates` counts it; "manta.dedupe_window_s".
+            dedupe_window_count: the same among so many ids before it, 1 to 1,000,000; the last 100,000 where only the
+                seconds are given, and where both are, an id is known as long as both say so. A message without
+                `message_id` always comes in; "manta.dedupe_window_count".
             auto_delete: it goes, with what is in it, when its last consumer has gone, at whatever broker, and none has
                 come again in time; one that has had none yet stays, and browsers do not count; "manta.auto_delete".
             auto_delete_timeout_s: so many seconds; 0: it goes at once, also from under a client that looks for another
@@ -304,6 +313,7 @@ class Management:
                  "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active,
                  "dead_letters": dead_letters, "delivery_limit": delivery_limit,
                  "dead_letter_key": dead_letter_key,
+                 "dedupe_window_s": dedupe_window_s, "dedupe_window_count": dedupe_window_count,
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
                  "exclusive": exclusive}  # fmt: skip
         try:
@@ -514,6 +524,7 @@ class AsyncManagement:
         flow_resume_count: int | None = None, flow_stop_size: int | None = None, flow_resume_size: int | None = None,
         fairshare: int | None = None, sequence_key: str | None = None, single_active: bool | None = None,
         dead_letters: str | None = None, delivery_limit: int | None = None, dead_letter_key: str | None = None,
+        dedupe_window_s: int | None = None, dedupe_window_count: int | None = None,
         auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
     ) -> bool | str:  # fmt: skip
         """As `Connection.declare_queue`."""
@@ -525,6 +536,7 @@ class AsyncManagement:
                  "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active,
                  "dead_letters": dead_letters, "delivery_limit": delivery_limit,
                  "dead_letter_key": dead_letter_key,
+                 "dedupe_window_s": dedupe_window_s, "dedupe_window_count": dedupe_window_count,
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
                  "exclusive": exclusive}  # fmt: skip
         try:

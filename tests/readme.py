@@ -76,6 +76,27 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_no_local.py::test_a_queue_with_groups_has_none_but_for_browsers",
         "tests/unit/client/test_no_local.py::test_browsers_and_selectors_have_it_too",
     ],
+    "Duplicates: a queue that is declared with": [
+        "tests/unit/client/test_deduplication.py::test_a_message_id_comes_in_once_and_its_send_completes_all_the_same",
+        "tests/unit/client/test_deduplication.py::test_after_the_window_it_comes_in_again",
+        "tests/unit/client/test_deduplication.py::test_dead_letters_with_an_id_that_is_known_do_not_come_in",
+    ],
+    "By dedupe_window_count= it looks": [
+        "tests/unit/protocol/queue/test_deduplication.py::test_by_count_the_oldest_id_is_forgotten_first",
+        "tests/unit/protocol/queue/test_deduplication.py::test_by_time_alone_it_knows_so_many",
+    ],
+    "What is known outlives brokers": [
+        "tests/unit/conversations/test_deduplication.py::test_a_power_cut_of_all",
+        "tests/unit/conversations/test_deduplication.py::test_a_copy_that_was_updated_knows_as_well",
+    ],
+    "A duplicate needs no room": [
+        "tests/unit/client/test_deduplication.py::test_at_a_limit_a_duplicate_completes",
+        "tests/unit/protocol/queue/test_deduplication.py::test_at_a_limit_a_duplicate_needs_no_room_and_what_is_refused_is_not_known",
+        "tests/unit/client/test_deduplication.py::test_the_other_queues_of_a_fanout_get_it",
+    ],
+    "A message without message_id": [
+        "tests/unit/protocol/queue/test_deduplication.py::test_a_message_without_an_id_always_comes_in",
+    ],
     "Queues that go with their last consumer": [
         "tests/unit/client/test_auto_delete.py::test_it_goes_with_the_last_consumer_and_what_is_in_it",
         "tests/unit/client/test_auto_delete.py::"

@@ -96,6 +96,12 @@ def queue_add(
         int | None, typer.Option(help="what comes back more often goes to the alternate, or is discarded")
     ] = None,
     dead_letter_key: Annotated[str | None, typer.Option(help="the key of dead letters; the queue's name")] = None,
+    dedupe_window_s: Annotated[
+        int | None, typer.Option("--dedupe-window-s", help="a message id that came within so many seconds is dropped")
+    ] = None,
+    dedupe_window_count: Annotated[
+        int | None, typer.Option(help="or among so many ids before it; the last 100,000 unless given")
+    ] = None,
     auto_delete: Annotated[bool, typer.Option("--auto-delete", help="it goes with the last of its consumers")] = False,
     auto_delete_timeout_s: Annotated[
         int | None, typer.Option("--auto-delete-timeout-s", help="so many seconds after that; 40 unless given")
@@ -111,7 +117,8 @@ def queue_add(
                 flow_stop_count=flow_stop_count, flow_resume_count=flow_resume_count, flow_stop_size=flow_stop_size,
                 flow_resume_size=flow_resume_size, fairshare=fairshare, sequence_key=sequence_key,
                 single_active=single_active or None, dead_letters=dead_letters, delivery_limit=delivery_limit,
-                dead_letter_key=dead_letter_key, auto_delete=auto_delete or None,
+                dead_letter_key=dead_letter_key, dedupe_window_s=dedupe_window_s,
+                dedupe_window_count=dedupe_window_count, auto_delete=auto_delete or None,
                 auto_delete_timeout_s=auto_delete_timeout_s,
             )  # fmt: skip
         except Invalid as refused:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ..queue.relay import addressed
 from ..queue.settings import QueueSettings
-from ..queue.traits import Trait, header_of, trait_of
+from ..queue.traits import Trait, carried_of, header_of
 from ..wire.events import Enqueue, encode_event
 from ..wire.settings import read
 from ..wiring.definitions import QueueDefinition
@@ -62,7 +62,7 @@ class QueueTraits:
         needs = NOTHING
         if definition is not None:
             settings = read(QueueSettings, definition.arguments)
-            needs = Needs(trait_of(settings), settings.judges, settings.exchange != "")
+            needs = Needs(carried_of(settings), settings.judges, settings.exchange != "")
         if len(self._known) >= KNOWN:
             self._known.clear()
         self._known[queue] = needs

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ..wire.events import Accept
 from .allocator import Allocator, AnyConsumer
 from .dead_lettering import DeliveryLimit, Expired
+from .deduplication import Deduplication
 from .delivery_order import DeliveryOrder, Fifo
 from .dissolution import Dissolution, Late
 from .groups import MessageGroups
@@ -78,8 +79,11 @@ def policies_of(state: QueueState, settings: QueueSettings) -> Policies:
         of_state.append(Ring(state, settings, oldest, settings.fair_key != "" or len(of_state) == before))
     if groups is not None:  # behind what drops messages that consumers hold
         of_state.append(groups)
-    if settings.refuses:  # before all that follows what has come in
-        of_state.append(Limit(state, settings))
+    limit = Limit(state, settings) if settings.refuses else None
+    if limit is not None:  # before all that follows what has come in
+        of_state.append(limit)
+    if settings.dedupes:  # a duplicate needs no room
+        of_state.append(Deduplication(state, settings, limit))
     if any(stop for stop, _ in settings.thresholds):
         of_state.append(ProducerFlow(state, settings))
     if settings.leaves_letters:

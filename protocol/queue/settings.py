@@ -32,6 +32,8 @@ LEVELS = ("count", "size", "age")
 AUTO_DELETE_TIMEOUT_S = 40
 """How long a queue that goes by itself waits for its consumers, unless it says otherwise: a client that has lost its
 broker looks for another one for 30 s, and waits 10 s for that to take it in (the defaults of `connect`)."""
+DEDUPE_COUNT = 100_000
+"""How many message ids a queue knows that drops duplicates, unless it says otherwise."""
 ALERT_GAP_S = 60
 """From one alert to the next (Qpid's default)."""
 STOP_PERCENT, RESUME_PERCENT = 80, 70
@@ -70,6 +72,8 @@ class QueueSettings(msgspec.Struct, frozen=True):
     auto_delete: it goes when its last consumer in the whole cluster has gone; one that has had none yet stays.
     auto_delete_timeout_s: it waits so long, in seconds, for one to come again; `AUTO_DELETE_TIMEOUT_S`, unless given.
     exclusive: it is the client's that has declared it, and goes when its connection is closed, or gone for as long.
+    dedupe_window_s, dedupe_window_count: a message whose id came within so many seconds, or among so many ids before
+        it, does not come in; 0: without such a bound, and without both it looks at no ids.
     exchange: it is this exchange's own, and all that comes goes on from there (`relay.py`); "" for no such queue.
     exchange_sequence: with its number. exchange_initial: the last message stays, for queues that are bound later.
     """
@@ -227,6 +231,25 @@ class QueueSettings(msgspec.Struct, frozen=True):
     def leaves_letters(self) -> bool:
         """Whether all that it loses goes to its alternate: what expires, and what is in it when it is deleted."""
         return bool(self.alternate) and self.dead_letters == ALL
+
+    dedupe_window_s: Annotated[
+        int, Meta(ge=1, le=10**9),
+        Argument("manta.dedupe_window_s", "give a number of seconds, at least 1, or leave it out"),
+    ] = 0  # fmt: skip
+    dedupe_window_count: Annotated[
+        int, Meta(ge=1, le=1_000_000),
+        Argument("manta.dedupe_window_count", "give a number of messages, 1 to 1,000,000, or leave it out"),
+    ] = 0  # fmt: skip
+
+    @property
+    def dedupes(self) -> bool:
+        """Whether it takes a message id once."""
+        return bool(self.dedupe_window_s or self.dedupe_window_count)
+
+    @property
+    def dedupe_most(self) -> int:
+        """How many ids it knows at most."""
+        return self.dedupe_window_count or DEDUPE_COUNT
 
     exchange: Annotated[str, Meta(min_length=1), Argument("manta.exchange", "it is an exchange's own")] = ""
     exchange_sequence: Annotated[bool, Argument("manta.exchange_sequence", "it is an exchange's own")] = False

@@ -44,6 +44,7 @@ class Tallies(msgspec.Struct, array_like=True):
         releases: messages that came back from consumers.
         revoked: messages that went while a consumer held them.
         ring, last_value, purged, too_often: messages that went by that, the last by the limit of their deliveries.
+        duplicates: messages that did not come in, since their ids were known.
         arrivals: (position, Unix ms): that message, and those behind it up to the next, came then or within a second.
             That is each replica's own.
         arrived_to: the position behind the last one for which that is known.
@@ -60,6 +61,7 @@ class Tallies(msgspec.Struct, array_like=True):
     arrived_to: int = 1
     raised: list[str] = []
     too_often: int = 0
+    duplicates: int = 0
 
     def copy(self) -> Tallies:
         return msgspec.structs.replace(self, arrivals=list(self.arrivals), raised=list(self.raised))
@@ -85,6 +87,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
             messages in all).
         dissolved: the brokers that know that it is deleted (`dissolution.py`).
         times: position, and when the message there came, and those behind it up to the next (`enqueue_times.py`).
+        ids, id_times: which message ids came lately, and when (`KnownIds.told`).
     """
 
     index: int
@@ -114,6 +117,8 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     causes: list[tuple[int, str]] = []
     died: list[tuple[str, int]] = []
     dissolved: list[str] = []
+    ids: list[bytes] = []
+    id_times: list[int] = []
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""
@@ -179,6 +184,7 @@ def read_snapshot(state: Any) -> QueueSnapshot:
             f"a queue's snapshot must hold annotations of positions before {snapshot.next_position}, not {strange[:8]}"
         )
         raise PeerError(BAD_FRAME, text)
+    _check_ids(snapshot.ids, snapshot.id_times)
     runs = snapshot.origin_runs
     if (
         len(runs) % 2
@@ -188,3 +194,10 @@ def read_snapshot(state: Any) -> QueueSnapshot:
         text = "a queue's snapshot must say who sent what by positions that rise, each with one of its names, not "
         raise PeerError(BAD_FRAME, f"{text}{runs[:8]} of {len(snapshot.origins)}")
     return snapshot
+
+
+def _check_ids(ids: list[bytes], times: list[int]) -> None:
+    """Raises PeerError: `bad-frame`, it is not said of each id when it came."""
+    if len(times) % 2 != bool(times) or sum(times[1::2]) != len(ids) or len(set(ids)) != len(ids):
+        text = f"a queue's snapshot must say of each of its {len(ids)} message ids when it came, not {times[:8]}"
+        raise PeerError(BAD_FRAME, text)

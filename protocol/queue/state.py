@@ -33,6 +33,7 @@ from ..wire.events import (
     Release,
     Return,
 )
+from . import come_before
 from .acquisitions import Acquisitions
 from .applied import Applied
 from .batches import NOBODY, REJECTED, Batches
@@ -41,6 +42,7 @@ from .duplicates import LastNumbers, unseen
 from .enqueue_times import EnqueueTimes
 from .expiry_times import ExpiryTimes
 from .fence import Fence
+from .known_ids import KnownIds
 from .origins import Origins
 from .refused_numbers import RefusedNumbers
 from .snapshot import Counters, QueueSnapshot, Tallies, live_of
@@ -65,7 +67,7 @@ class QueueState:
         batches: of which they are, by the index of the event: so any replica can finish a dead one's, once.
         deliveries: how often each message was delivered and returned, and what consumers noted on it.
         times: when each message came. expiry: position -> expiry in ms (only where there is one).
-        origins: which client sent which message.
+        origins: which client sent which message. ids: those of messages that came lately, where they are looked at.
         fence: the brokers that are out; an `own` event that names one that has not come back is void.
         owner, grant: the broker that holds the consume lock, "" for none; the current grant.
         bytes: sum of the sizes of `blobs`; policies: by which it is of a kind.
@@ -85,7 +87,7 @@ class QueueState:
         self.batches = Batches()
         self.deliveries, self.times = DeliveryCounts(), EnqueueTimes()
         self.expiry = ExpiryTimes()
-        self.origins = Origins()
+        self.origins, self.ids = Origins(), KnownIds()
         self.owner = ""
         self.index = self.grant = self.bytes = self.wired = self.wired_next = 0
         self.next_position = 1
@@ -292,11 +294,9 @@ class QueueState:
             expiry=list(self.expiry.items()),
             owner=self.owner,
             grant=self.grant,
-            numbers=self.numbers.table(),
             evicted=list(self.fence.evicted.items()),
             absent=sorted(self.fence.absent),
             counters=Counters(*(getattr(self, name) for name in COUNTERS)),
-            refusals=self.refusals.table(),
             flow_stopped=self.flow_stopped,
             dissolved=list(self.dissolved),
             turn=list(self.turn or ()),
@@ -304,6 +304,7 @@ class QueueState:
             origins=origins,
             origin_runs=origin_runs,
             times=self.times.flat(self.live(), self.next_position),
+            **come_before.told(self),
         )
 
     def restore(self, snapshot: QueueSnapshot) -> None:
@@ -320,9 +321,8 @@ class QueueState:
         self.expiry = ExpiryTimes(snapshot.expiry)
         self.origins.assign(snapshot.origins, snapshot.origin_runs)
         self.owner, self.grant = snapshot.owner, snapshot.grant
-        self.numbers = LastNumbers(table=snapshot.numbers)
+        come_before.assigned(self, snapshot)
         self.fence.evicted, self.fence.absent = dict(snapshot.evicted), set(snapshot.absent)
-        self.refusals = RefusedNumbers(snapshot.refusals)
         self.flow_stopped, self.dissolved = snapshot.flow_stopped, list(snapshot.dissolved)
         self.turn = (snapshot.turn[0], snapshot.turn[1]) if len(snapshot.turn) == 2 else None
         self.tallies = snapshot.tallies.copy()

@@ -28,6 +28,7 @@ class Figures(NamedTuple):
         ring: went since others came, and the queue is full. last_value: a newer one of their key came.
         purged: by `purge`, or as the queue destroyed itself. subscriber: were rejected, and there is no alternate
             exchange. too_often: came back more often than they may, and there is none.
+        duplicates: did not come in, since a message with their id had come lately.
         dead_expired, dead_too_often, dead_pushed_out, dead_deleted: were set aside for the alternate exchange since
             they had expired, had come back too often, had to make room, or were in it when it was deleted.
     """
@@ -45,12 +46,13 @@ class Figures(NamedTuple):
     dead_too_often: int
     dead_pushed_out: int
     dead_deleted: int
+    duplicates: int
 
 
 def figures(state: QueueState) -> Figures:
     counted = state.tallies
     ring, last_value, purged = counted.ring, counted.last_value, counted.purged
-    subscriber = state.discarded - state.refused - ring - last_value - purged - counted.too_often
+    subscriber = state.discarded - state.refused - ring - last_value - purged - counted.too_often - counted.duplicates
     dead = [state.batches.died.get(cause, 0) for cause in (EXPIRED, DELIVERY_LIMIT, MAXLEN, DELETED)]
     # What an exchange sends on nobody has had: it has no alternate.
     rejected = state.dead_lettered + state.dead_lettering.count - sum(dead) if state.alternate else 0
@@ -59,7 +61,9 @@ def figures(state: QueueState) -> Figures:
     # A program before minor 8 has not counted: what it brought is not taken for less than nothing.
     out = max(0, counted.bytes_in - state.bytes)
     went = ring, last_value, purged, max(0, subscriber), counted.too_often
-    return Figures(acquires, counted.releases, counted.bytes_in, out, *went, *dead)
+    expired, too_often, pushed_out, deleted = dead
+    causes = expired, too_often, pushed_out, deleted, counted.duplicates
+    return Figures(acquires, counted.releases, counted.bytes_in, out, *went, *causes)
 
 
 def held_by(state: QueueState) -> dict[str, int]:

@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import PeerError
 from ..wire.events import Enqueue
 from ..wire.message import Header, header
+from .known_ids import key_of
 from .priority_levels import level_rule
 from .settings import QueueSettings
 
@@ -34,6 +35,25 @@ def trait_of(settings: QueueSettings) -> Trait | None:
     if name := settings.fair_key:
         return lambda blob: _key(blob, name)
     return None
+
+
+def carried_of(settings: QueueSettings) -> Trait | None:
+    """What brokers take out of messages for a queue with these settings: what its kind must know, and, where it drops
+    what comes twice, by what each message's id is known."""
+    kind = trait_of(settings)
+    if not settings.dedupes:
+        return kind
+    return id_of if kind is None else with_id(kind)
+
+
+def id_of(blob: bytes) -> bytes | None:
+    """By what a message's id is known; None: it has none."""
+    return key_of(header_of(blob).message_id)
+
+
+def with_id(kind: Trait) -> Trait:
+    """Both, of a queue of a kind that drops what comes twice."""
+    return lambda blob: (kind(blob), id_of(blob))
 
 
 def traits(event: Enqueue, count: int, trait: Trait) -> list[Any]:

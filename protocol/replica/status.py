@@ -100,5 +100,6 @@ def queue_status(
         dead_deleted=counted.dead_deleted,
         dissolved=list(state.dissolved) if state.dissolved else UNSET,
         absent=sorted(state.fence.absent) if state.dissolved else UNSET,
+        duplicates=counted.duplicates,
         age_ms=age_ms(state, now_ms),
     )

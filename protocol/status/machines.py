@@ -275,8 +275,9 @@ class QueueStatus(StatusStruct, kw_only=True):
         bytes_in, bytes_out: size of all messages that came in, and of all that went, encoded.
         discarded_ring, discarded_last_value, discarded_purge, discarded_subscriber: number of the discarded ones that
             went since a ring was full, since a newer value came, by `purge`, and since they were rejected where there
-            is no alternate exchange; discarded_too_often: since they had come back too often, and there is none; with
-            `refused` these are all.
+            is no alternate exchange; discarded_too_often: since they had come back too often, and there is none;
+            duplicates: that did not come in, since a message with their id had come lately; with `refused` these are
+            all.
         dead_expired, dead_too_often, dead_pushed_out, dead_deleted: number of those that were set aside for the
             alternate exchange since they had expired, had come back too often, had to make room, or were in it when it
             was deleted; the others there were rejected.
@@ -323,6 +324,7 @@ class QueueStatus(StatusStruct, kw_only=True):
     age_ms: int = 0
     dissolved: list[str] | UnsetType = UNSET
     absent: list[str] | UnsetType = UNSET
+    duplicates: int = 0
 
 
 class OwnershipStatus(StatusStruct, kw_only=True):

@@ -20,6 +20,7 @@ PARTS = (
     "discarded_purge",
     "discarded_subscriber",
     "discarded_too_often",
+    "duplicates",
 )
 """Of what is discarded."""
 

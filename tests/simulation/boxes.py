@@ -133,6 +133,8 @@ class Outbox:
                 body.decode() if rng.random() < 0.2 else body, subject, rng.choice(self.properties), rng.choice(TTL_S),
                 rng.choice(PRIORITIES), *rng.choice(ANSWERS), rng.random() < 0.1, *rng.choice(KINDS),
             )  # fmt: skip
+        if isinstance(message, Message):
+            self.user.ledger.ids.put_on(message)
         # In the ledger first: it may leave at once.
         self.number = number
         keys = self.user.ledger.several.one() if self.keyed else []

@@ -22,6 +22,7 @@ IN_THE_MODEL = {
     "dead_too_often": "delivery_limit",
     "dead_pushed_out": "maxlen",
     "dead_deleted": "deleted",
+    "duplicates": "come before",
 }
 
 

@@ -44,7 +44,7 @@ COUNTED = {
     **{f"discarded_{name}": IN_THE_MODEL[name] for name in ("ring", "last_value", "subscriber", "too_often")},
     "discarded_purge": IN_THE_MODEL["purged"],
     **{name: IN_THE_MODEL[name] for name in ("acquires", "releases", "bytes_in", "bytes_out")},
-    **{name: IN_THE_MODEL[name] for name in ("dead_expired", "dead_too_often", "dead_pushed_out")},
+    **{name: IN_THE_MODEL[name] for name in ("dead_expired", "dead_too_often", "dead_pushed_out", "duplicates")},
 }
 """Field of an answer -> what it is in the model."""
 Moment = dict[str, Any]

@@ -22,6 +22,7 @@ from . import (
     defaults,
     disk_faults,
     disk_stories,
+    duplicates,
     faults,
     figures,
     found_at,
@@ -41,6 +42,7 @@ from . import (
     mutants_deaths,
     mutants_disks,
     mutants_drains,
+    mutants_duplicates,
     mutants_exchanges,
     mutants_failover,
     mutants_figures,
@@ -100,6 +102,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
             mutants_memory,
             mutants_modify,
             mutants_deaths,
+            mutants_duplicates,
             mutants_no_local,
             mutants_own_queues,
             mutants_ranks,
@@ -159,9 +162,11 @@ _SHARED: list[tuple[ModuleType | type, str, Any]] = [
 ]
 _MEMORY: list[tuple[ModuleType | type, str, Any]] = [(memories, "SHARE", 1.0), (moves, "SHARE", 0.0)]
 _DYING: list[tuple[ModuleType | type, str, Any]] = [(deaths, "DYING", 1.0), (kinds, "KINDS", 1.0)]
+_TWICE: list[tuple[ModuleType | type, str, Any]] = [(duplicates, "STORIES", 1.0), (duplicates, "SHARE", 1.0)]
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **dict.fromkeys(mutants_deaths.ALL, _DYING),
     **dict.fromkeys(mutants_memory.ALL, _MEMORY),
+    **dict.fromkeys(mutants_duplicates.ALL, _TWICE),
     **{name: [(auto_deletes, "STORIES", 1.0)] for name in mutants_auto_delete.ALL},
     **{name: [(made_names, "STORIES", 1.0)] for name in mutants_made_names.ALL},
     **{name: [(own_queues, "STORIES", 1.0)] for name in mutants_own_queues.ALL},

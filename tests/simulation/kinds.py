@@ -8,7 +8,7 @@ from typing import Any
 
 from mantamq.protocol.wire.queue_frames import Consume, Deliver
 
-from . import alerts, deaths
+from . import alerts, deaths, duplicates
 from .checkers import Watcher
 from .deliveries import Deliveries
 from .model import ModelQueue, Violation, each
@@ -52,6 +52,7 @@ NAMES = {
     "dead_letter_key": ("manta.dead_letter_key", "x-dead-letter-routing-key"),
     **{name: (f"qpid.{name}",) for flow in (*FLOWS, *NO_FLOW) for name in flow},
     **alerts.NAMES,
+    **duplicates.NAMES,
 }
 SHARES: tuple[dict[str, Any], ...] = ({}, {}, {"fairshare": 1}, {"fairshare": 2}, {"fairshare": 3, "fairshare-0": 1})
 """Of levels of priority."""
@@ -82,10 +83,11 @@ class Kinds:
         self._destroy = self._destroyers.random() < DESTROYING
         self._alerts = alerts.AlertChoices(seed)
         self._deaths = deaths.DeathChoices(seed)
+        self._windows = duplicates.WindowChoices(seed)
 
     def kind(self, alternate: str, fleeting: bool = False) -> Kind:
         """Of a new queue; empty: it is plain. `fleeting`: it may be deleted at any time, also by itself."""
-        return self._deaths.some(self._kind(fleeting), alternate)
+        return self._windows.some(self._deaths.some(self._kind(fleeting), alternate))
 
     def _kind(self, fleeting: bool) -> Kind:
         if fleeting and any(LIMITS) and self._destroy and self._destroyers.random() < 0.7:
@@ -117,6 +119,9 @@ class Kinds:
                 continue
             if what in SHARE_NAMES:
                 arguments[self._shares.choice(SHARE_NAMES[what])] = self._shares.choice([value, str(value)])
+                continue
+            if what in duplicates.NAMES:
+                arguments[duplicates.NAMES[what][0]] = value
                 continue
             number = isinstance(value, int) and rng.random() < 0.5
             arguments[rng.choice(NAMES[what])] = str(value) if number else value

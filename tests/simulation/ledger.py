@@ -18,6 +18,7 @@ from mantamq.protocol.wire.framing import encode_frame
 from .arrivals import Arrivals
 from .checkers import Watcher
 from .deaths import living
+from .duplicates import MessageIds
 from .model import ModelQueue, Violation, as_sent, each
 from .modifies import Modifies
 from .relays import numbers_of
@@ -64,6 +65,7 @@ class Ledger:
         self.modifies = Modifies(0)
         self.stops = Stops(0)
         self.several = SeveralKeys(0)
+        self.ids = MessageIds(0)
         self.counts: dict[str, int] = {}
         self.lines: dict[str, str] = {}  # line -> its broker
         self._put: dict[Sender, dict[int, Put]] = {}

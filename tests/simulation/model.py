@@ -74,6 +74,9 @@ def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
     queue.group = arguments.get("qpid.group_header_key", "")
     queue.fair = arguments.get("manta.fair_key", "")
     queue.stamps = arguments.get("qpid.queue_msg_sequence", "")
+    if window := {"manta.dedupe_window_s", "manta.dedupe_window_count"} & arguments.keys():
+        queue.window_ms = 1000 * int(arguments["manta.dedupe_window_s"]) if "manta.dedupe_window_s" in window else inf
+        queue.window = int(arguments.get("manta.dedupe_window_count", 100_000))
     queue.relay = arguments.get("manta.exchange", "")
     queue.numbers, queue.keeps = "manta.exchange_sequence" in arguments, "manta.exchange_initial" in arguments
 
@@ -93,6 +96,13 @@ def opened(blob: bytes) -> list[Any]:
     except ValueError:
         return []
     return fields if isinstance(fields, list) else []
+
+
+def id_of(blob: bytes) -> Any:
+    """The id of a message with its type; None: it has none."""
+    fields = opened(blob)
+    id = fields[9] if len(fields) > 9 and isinstance(fields[0], bytes) else None
+    return None if id is None else repr(id)
 
 
 def as_sent(blob: bytes, number: int = 0) -> bytes:
@@ -195,6 +205,10 @@ class ModelQueue:
     notes: dict[int, dict[str, Any]] = field(default_factory=dict)  # position -> what consumers noted on it
     notes_at: dict[int, list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)  # from which index on
     key: str = ""  # the header of which each value has one message, the last
+    window: int = 0  # among so many ids before it a message's must not be; 0: nobody looks at ids
+    window_ms: float = 0  # nor in so many ms before it
+    recent: list[tuple[Any, float]] = field(default_factory=list)  # (id, when it came), of what came in
+    late: float = 0  # the latest time by which anything came
     relay: str = ""  # the exchange whose own queue it is
     numbers: bool = False  # that exchange numbers what goes through it
     keeps: bool = False  # and this one keeps the last
@@ -363,6 +377,13 @@ class ModelQueue:
             position = len(self.place) + 1
             self.at[event.client, number] = self.index
             self.came[position] = event.at_ms
+            if self._came_before(blob, event.at_ms):
+                self.place[position], self.blobs[position] = "discarded", blob
+                self.went["discarded"] = self.went.get("discarded", 0) + 1
+                self.count("come before")
+                self.pushed_out.add(position)
+                self.arrived[blob] = self.arrived.get(blob, 0) + 1
+                continue
             if self.destroyed or self._too_much(blob):
                 if self.full == "self-destruct" and not self.destroyed:
                     self.destroyed = True
@@ -377,6 +398,7 @@ class ModelQueue:
                 self.arrived[blob] = self.arrived.get(blob, 0) + 1
                 continue
             self.place[position] = "available"
+            self._comes(blob)
             self.count("bytes in", len(blob))
             self.blobs[position] = self.live[position] = blob
             plain = as_sent(blob) if self.relay else blob
@@ -391,6 +413,18 @@ class ModelQueue:
             self._all_go()
         self._send_on(False)
         return len(self.place) > before
+
+    def _came_before(self, blob: bytes, at_ms: float) -> bool:
+        """Whether a message's id is among those that came lately: the last so many of them, in the last so many ms."""
+        if not self.window:
+            return False
+        self.late = max(self.late, at_ms)
+        recent = [id for id, when in self.recent[-self.window :] if when > self.late - self.window_ms]
+        return id_of(blob) is not None and id_of(blob) in recent
+
+    def _comes(self, blob: bytes) -> None:
+        if self.window and id_of(blob) is not None:
+            self.recent.append((id_of(blob), self.late))
 
     def _send_on(self, again: bool) -> None:
         """All that is in an exchange's own queue goes on, one batch behind the other."""

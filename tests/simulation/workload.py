@@ -30,6 +30,7 @@ from .credits import Credits
 from .deliveries import Deliveries
 from .disk_stories import has_stores
 from .drains import Drains
+from .duplicates import MessageIds
 from .exchanges import Exchanges
 from .faults import Faults
 from .figures import Figures
@@ -172,6 +173,7 @@ class Story:
         self.ledger.modifies = Modifies(seed)
         self.ledger.stops = Stops(seed)
         self.ledger.several = SeveralKeys(seed)
+        self.ledger.ids = MessageIds(seed)
         self.operations = 0
         self.lives = False
         self.clients: list[Client] = []

@@ -76,7 +76,7 @@ class Stage:
         return {
             name: value
             for name, value in told.items()
-            if name in ("accepted", "discarded", "dead_lettered", "expired", "refused")
+            if name in ("accepted", "discarded", "dead_lettered", "expired", "refused", "duplicates")
             or (name.startswith(("discarded_", "dead_")) and name != "dead_lettering" and type(value) is int)
         }
 
@@ -131,6 +131,12 @@ def refused(stage: Stage) -> None:
     stage.refused.append(heard.value)
 
 
+def came_before(stage: Stage) -> None:
+    stage.declare(dedupe_window_count=10, alternate="lost")
+    stage.send(b"another", message_id="1")
+    stage.send(message_id="1")
+
+
 def purged(stage: Stage) -> None:
     stage.declare(alternate="lost")
     stage.send()
@@ -165,6 +171,7 @@ WAYS: dict[str, Callable[[Stage], None]] = {
     ),
     "a newer value of its `last_value_key` comes": replaced,
     "it is refused, for the queue is full": refused,
+    "its `message_id` came before, in a queue with `dedupe_window_s` or `dedupe_window_count`": came_before,
     "the queue is purged": purged,
     "its queue is deleted, whoever holds it": deleted,
 }
