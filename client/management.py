@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
 from .books.abilities import MADE_NAMES, Ability
 from .definitions.document import document_of
+from .durations import IN_MS, in_ms
 from .errors import Invalid, NotFound
 
 T = TypeVar("T")
@@ -71,6 +72,7 @@ class QueueKeywords(TypedDict, total=False):
     auto_delete: bool | None
     auto_delete_timeout_s: int | None
     exclusive: bool | None
+    message_ttl_s: float | None
     dead_letters: str | None
     delivery_limit: int | None
     dead_letter_key: str | None
@@ -88,7 +90,7 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
          "dead_letters": "manta.dead_letters", "delivery_limit": "manta.delivery_limit",
          "dead_letter_key": "manta.dead_letter_key",
          "dedupe_window_s": "manta.dedupe_window_s", "dedupe_window_count": "manta.dedupe_window_count",
-         "internal": "manta.internal", "auto_delete": "manta.auto_delete",
+         "message_ttl_s": "x-message-ttl", "internal": "manta.internal", "auto_delete": "manta.auto_delete",
          "auto_delete_timeout_s": "qpid.auto_delete_timeout", "exclusive": "manta.exclusive",
          "sequence": "qpid.msg_sequence", "initial": "qpid.ive"}  # fmt: skip
 """Keyword of `declare_queue` or `declare_exchange` -> the argument that it is."""
@@ -98,7 +100,8 @@ def _with_typed(arguments: dict[str, Any] | None, typed: dict[str, Any]) -> dict
     given = arguments or {}
     for keyword, value in typed.items():
         argument, given = TYPED[keyword], dict(given)
-        if given.setdefault(argument, value) != value:
+        sent = in_ms(keyword, value) if keyword in IN_MS else value
+        if given.setdefault(argument, sent) != sent:
             raise Invalid(f"{keyword}={value!r} and {argument}={given[argument]!r} are the same: give one")
     return given
 
@@ -235,6 +238,7 @@ class Management:
         dead_letters: str | None = None, delivery_limit: int | None = None, dead_letter_key: str | None = None,
         dedupe_window_s: int | None = None, dedupe_window_count: int | None = None,
         auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
+        message_ttl_s: float | None = None,
     ) -> bool | str:  # fmt: skip
         """Create a queue unless it is there.
 
@@ -293,6 +297,9 @@ class Management:
             auto_delete_timeout_s: so many seconds; 0: it goes at once, also from under a client that looks for another
                 broker. 40 where none is named: as long as a client may look for one (`reconnect_s`, 30) and wait for
                 its answer (`timeout`, 10), so one that comes back finds the queue; "qpid.auto_delete_timeout".
+            message_ttl_s: so many seconds after it has come each message expires, wherever it is in the queue, or
+                earlier by its own `ttl`; to the millisecond. 0: unless a consumer that waits for it gets it at once;
+                "x-message-ttl", in milliseconds.
             exclusive: it is this connection's alone, at whatever broker: others may send to it, and do not declare,
                 receive from, browse, purge, delete, bind or unbind it. It goes when this connection is closed, or has
                 been gone for `auto_delete_timeout_s`; "manta.exclusive".
@@ -315,7 +322,7 @@ class Management:
                  "dead_letter_key": dead_letter_key,
                  "dedupe_window_s": dedupe_window_s, "dedupe_window_count": dedupe_window_count,
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
-                 "exclusive": exclusive}  # fmt: skip
+                 "message_ttl_s": message_ttl_s, "exclusive": exclusive}  # fmt: skip
         try:
             return self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:
@@ -526,6 +533,7 @@ class AsyncManagement:
         dead_letters: str | None = None, delivery_limit: int | None = None, dead_letter_key: str | None = None,
         dedupe_window_s: int | None = None, dedupe_window_count: int | None = None,
         auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
+        message_ttl_s: float | None = None,
     ) -> bool | str:  # fmt: skip
         """As `Connection.declare_queue`."""
         typed: dict[str, Any] = {
@@ -538,7 +546,7 @@ class AsyncManagement:
                  "dead_letter_key": dead_letter_key,
                  "dedupe_window_s": dedupe_window_s, "dedupe_window_count": dedupe_window_count,
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
-                 "exclusive": exclusive}  # fmt: skip
+                 "message_ttl_s": message_ttl_s, "exclusive": exclusive}  # fmt: skip
         try:
             return await self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:

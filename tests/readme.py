@@ -195,6 +195,24 @@ PROMISES: dict[str, list[str]] = {
     "A modified message keeps what its consumers say of it": [
         "tests/unit/client/test_modify.py::test_counts_and_notes_are_seen_by_whoever_gets_it_next",
     ],
+    "A queue's own time to live:": [
+        "tests/unit/client/test_message_ttl.py::test_each_message_expires_so_long_after_it_came_or_earlier_by_its_own",
+        "tests/unit/client/test_message_ttl.py::test_in_every_kind_of_queue",
+        "tests/unit/client/test_message_ttl.py::test_what_comes_back_when_its_time_is_over_goes_then",
+        "tests/unit/protocol/queue/test_time_to_live.py::test_it_expires_wherever_it_is",
+        "tests/unit/client/test_message_ttl.py::test_the_asyncio_twin",
+    ],
+    "It is the same at every broker, through failovers and power cuts": [
+        "tests/unit/protocol/queue/test_time_to_live.py::test_a_copy_that_is_brought_up_to_date_knows_when",
+        "tests/unit/conversations/test_message_ttl.py::test_it_survives_a_takeover_and_an_update",
+        "tests/unit/conversations/test_message_ttl.py::test_it_survives_a_power_cut_of_all",
+    ],
+    "What expires is a dead letter where the queue has an alternate": [
+        "tests/unit/client/test_message_ttl.py::test_a_dead_letter_lives_anew_where_it_comes_to",
+    ],
+    "With 0 a message goes at once": [
+        "tests/unit/client/test_message_ttl.py::test_with_0_a_consumer_that_waits_gets_it_and_otherwise_it_goes",
+    ],
     "Dead letters: what leaves a queue with an alternate": [
         "tests/unit/client/test_dead_letters.py::test_what_expires_goes_there",
         "tests/unit/client/test_dead_letters.py::test_and_does_not_where_only_rejected_messages_are_to",

@@ -10,6 +10,7 @@ from typing import Any
 from ..wire.settings import arguments_of
 from .settings import QueueSettings
 
+MS = "_ms"
 PLAIN = "plain"
 KINDS = {
     "priorities": "priority",
@@ -39,4 +40,9 @@ def definition(settings: QueueSettings) -> dict[str, Any]:
     for what, (stop, resume) in zip(("count", "size"), settings.thresholds, strict=True):
         if stop:
             found |= {f"flow_stop_{what}": stop, f"flow_resume_{what}": resume}
-    return found
+    return {_keyword(field): value / 1000 if field.endswith(MS) else value for field, value in found.items()}
+
+
+def _keyword(field: str) -> str:
+    """Clients say in seconds what the cluster counts in milliseconds."""
+    return f"{field.removesuffix(MS)}_s" if field.endswith(MS) else field

@@ -25,6 +25,7 @@ from .settings import DEAD_LETTER, RING, RING_STRICT, QueueSettings
 from .shares import ByShares
 from .state import QueueState
 from .state_policy import StatePolicy
+from .time_to_live import TimeToLive
 from .traits import trait_of
 from .turns import ByTurns
 
@@ -43,8 +44,10 @@ class Policies(NamedTuple):
 
 
 def dead_lettering(state: QueueState, settings: QueueSettings) -> list[StatePolicy]:
-    """Those by which messages go to the alternate though nobody rejects them: before all that follow an event."""
+    """Those by which messages die though nobody rejects them: before all that follow an event."""
     policies: list[StatePolicy] = []
+    if settings.message_ttl_ms >= 0:
+        policies.append(TimeToLive(state, settings.message_ttl_ms))
     if settings.leaves_letters:
         policies += Dissolution(state), Expired(state)
     if settings.delivery_limit:

@@ -71,6 +71,8 @@ class QueueSettings(msgspec.Struct, frozen=True):
     dead_letter_key: by which dead letters go to the alternate; "": by the queue's name.
     auto_delete: it goes when its last consumer in the whole cluster has gone; one that has had none yet stays.
     auto_delete_timeout_s: it waits so long, in seconds, for one to come again; `AUTO_DELETE_TIMEOUT_S`, unless given.
+    message_ttl_ms: each message expires so long after it came, in ms, or earlier by its own ttl; 0: at once, unless a
+        consumer that waits gets it; `DEFAULT`: never.
     exclusive: it is the client's that has declared it, and goes when its connection is closed, or gone for as long.
     dedupe_window_s, dedupe_window_count: a message whose id came within so many seconds, or among so many ids before
         it, does not come in; 0: without such a bound, and without both it looks at no ids.
@@ -216,6 +218,11 @@ class QueueSettings(msgspec.Struct, frozen=True):
     auto_delete_timeout_s: Annotated[
         int, Meta(ge=0, le=10**9),
         Argument("qpid.auto_delete_timeout", "give a number of seconds, or 0 to have it go at once"),
+    ] = DEFAULT  # fmt: skip
+
+    message_ttl_ms: Annotated[
+        int, Meta(ge=0, lt=1 << 48),
+        Argument("x-message-ttl", "give a number of milliseconds, 0 to 2^48, or leave it out for none"),
     ] = DEFAULT  # fmt: skip
 
     exclusive: Annotated[

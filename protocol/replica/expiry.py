@@ -1,13 +1,21 @@
-"""Expiry of one queue: which messages have expired and can go, so that the clock's say can become an event."""
+"""Expiry of one queue: which messages have expired and can go, so that the clock's say can become an event.
+
+They go wherever they are in the queue, in slices: where a million are due at once, what consumers and senders want goes
+on between them.
+"""
 
 from __future__ import annotations
 
 import heapq
 
+from ..limits import DEFAULT, Limits
+from ..queue.applied import Applied
 from ..queue.dispatch import Dispatcher
+from ..queue.observers import QueueObserver
 from ..queue.state import QueueState
+from ..ranges import compress
 from ..timing import DEFAULT_TIMING, Timing
-from ..wire.events import Expire
+from ..wire.events import AnyEvent, Enqueue, Entry, Expire
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
 
@@ -18,9 +26,15 @@ def rank(broker: str) -> int:
 
 
 class Expiries:
-    """Attributes: heap of (when it expires in ms, position)."""
+    """Args:
+        ttl_ms: how long the queue lets its messages live, negative: it leaves that to their senders.
 
-    __slots__ = ("_dispatcher", "_outbox", "_own", "_state", "_timing", "heap")
+    Attributes:
+        heap: of (when it expires in ms, position).
+        ttl: notes what comes to a queue that lets its messages live so long; None: it does not.
+    """
+
+    __slots__ = ("_at_once", "_dispatcher", "_most", "_next_ms", "_outbox", "_own", "_state", "_timing", "heap", "ttl")
 
     def __init__(
         self,
@@ -29,8 +43,13 @@ class Expiries:
         own: OwnEvents,
         outbox: QueueOutbox,
         timing: Timing = DEFAULT_TIMING,
+        limits: Limits = DEFAULT,
+        ttl_ms: int = -1,
     ) -> None:
-        self._timing = timing
+        self._timing, self._most = timing, limits.expire_messages
+        self._next_ms = 0  # of the next slice
+        self._at_once = ttl_ms == 0
+        self.ttl = QueueTtl(self) if ttl_ms >= 0 else None
         self._state = state
         self._dispatcher = dispatcher
         self._own = own
@@ -44,22 +63,30 @@ class Expiries:
     def note(self, positions: list[tuple[int, int]]) -> None:
         """Messages have come, of which some expire."""
         expiry = self._state.expiry
+        # What is to expire at once does so behind the consumers that wait for it.
+        least_ms = self._outbox.now_ms + 1 if self._at_once else 0
         for first, last in positions:
             for position in range(first, last + 1):
                 if position in expiry:
-                    heapq.heappush(self.heap, (expiry[position], position))
+                    heapq.heappush(self.heap, (max(expiry[position], least_ms), position))
 
     def sweep(self) -> None:
         """Have what is due ordered to expire, and look again when more can be."""
         outbox = self._outbox
+        if self._next_ms > outbox.now_ms:
+            outbox.set_timer(self._state.id, self._next_ms)
+            return
         due, again_ms = self.due(outbox.broker, outbox.now_ms)
         if due:
             self._own.submit(Expire(outbox.now_ms, due), None)
         if again_ms:
+            if again_ms <= outbox.now_ms:
+                again_ms = self._next_ms = outbox.now_ms + self._timing.expiry_slice_ms
             outbox.set_timer(self._state.id, again_ms)
 
     def due(self, broker: str, now_ms: int) -> tuple[list[int], int]:
-        """The messages that this broker is to let expire now: as owner, or in its turn where there is none.
+        """The messages that this broker is to let expire now, a slice of them: as owner, or in its turn where there is
+        none.
 
         Returns:
             (ranges of positions, marked as expiring; when to look again in ms, 0 for not before something changes).
@@ -72,7 +99,11 @@ class Expiries:
         wait_ms = 0 if state.owner else rank(broker) * self._timing.expiry_rank_ms
         due: list[int] = []
         waiting: list[tuple[int, int]] = []
-        while heap and (heap[0][1] not in state.expiry or heap[0][0] + wait_ms <= now_ms):
+        while (
+            heap
+            and (heap[0][1] not in state.expiry or heap[0][0] + wait_ms <= now_ms)
+            and len(due) + len(waiting) < self._most
+        ):
             expires_ms, position = heapq.heappop(heap)
             if position not in state.expiry:
                 continue
@@ -84,5 +115,15 @@ class Expiries:
             heapq.heappush(heap, item)
         for position in due:
             dispatcher.expiring.add(position, position)
-        ranges = [edge for position in sorted(due) for edge in (position, position)]
-        return ranges, heap[0][0] + wait_ms if heap else 0
+        return compress(sorted(due)), heap[0][0] + wait_ms if heap else 0
+
+
+class QueueTtl(QueueObserver):
+    """Notes messages whose senders have said nothing of their expiry; the others are noted as they come."""
+
+    def __init__(self, expiries: Expiries) -> None:
+        self._expiries = expiries
+
+    def applied(self, index: int, entry: Entry, event: AnyEvent | None, done: Applied) -> None:
+        if type(event) is Enqueue and not event.expiry and done.effective:
+            self._expiries.note(done.positions)

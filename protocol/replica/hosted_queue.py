@@ -102,7 +102,7 @@ class HostedQueue:
         self.id, self.settings, self.inc, self.keeper = id, settings, keeper.life, keeper
         self.applied, self._unapplied = 0, list[Entry]()  # committed, and the learner is told before they are applied
         self._acquisitions, self._outbox, self._most = acquisitions, outbox, limits.apply_entries
-        self._name, self._process_inc = outbox.name, outbox.inc
+        self._name, self._process_inc, broker = outbox.name, outbox.inc, outbox.broker
         state = self.state = QueueState(id, settings.alternate)
         policies = policies_of(state, settings)
         for policy in policies.of_state:
@@ -113,14 +113,14 @@ class HostedQueue:
         told = tuple[QueueObserver, ...](observer.hosted(state, dispatcher) for observer in observers)
         self.verdicts = VerdictTeller(state, outbox, settings.overflow == SELF_DESTRUCT) if settings.judges else None
         letters = self.dead_letters = DeadLetters(state, limits, sent_on(settings))
-        self.prompt = self.verdicts or relaying(policies.of_state, state, letters, outbox.broker, keeper)
-        self.observers = *told, *seeing_to(state, letters, outbox.broker, keeper), *filter(None, [self.prompt])
+        self.prompt = self.verdicts or relaying(policies.of_state, state, letters, broker, keeper)
         lock, own = self.lock, self.own = LockHolder(timing), OwnEvents(id, outbox)
+        expiries = self.expiries = Expiries(state, dispatcher, own, outbox, timing, limits, settings.message_ttl_ms)
+        self.observers = *told, *seeing_to(state, letters, broker, keeper), *filter(None, [self.prompt, expiries.ttl])
         self.acks = Acknowledgements(keeper, outbox, timing)
         self.catch_up = CatchUp(keeper, state, pace, outbox, timing, limits)
         self.consumers = QueueConsumers(state, self.inc, dispatcher, lock, own, outbox, timing, told, policies.patient)
         self.commands = Commands(own, self.consumers, outbox)
-        self.expiries = Expiries(state, dispatcher, own, outbox, timing)
         self.grants = Grants(state, self.inc, lock, own, ownerships, outbox, told)
 
     @property

@@ -81,13 +81,17 @@ while one is in the cluster they go without, and only the broker that is asked l
 What a deleted queue still holds goes to its alternate: `DeleteQueue.aside`, `Dissolve`, `Dissolved`, and
 `QueueSnapshot.dissolved`: a member before 12 would drop the queue at once, so while one is in the cluster all do.
 Queues that take each message id once in a window, with `QueueSnapshot.ids` and `id_times`, which a member before 12
-would take every time: refused while one is in the cluster."""
+would take every time: refused while one is in the cluster.
+Queues whose messages expire by the queue's own time, which a member before 12 would keep: refused while one is in
+the cluster."""
 KNOWS_WHO_ASKS = 12
 """The minor version from which members look where an event applies whether the client that asks may ask that."""
 KNOWS_DISSOLVED = 12
 """The minor version from which a member keeps a deleted queue until its messages have gone to its alternate."""
 KNOWS_DEDUPLICATION = 12
 """The minor version from which a member's queues look at the ids of messages."""
+KNOWS_TIMES = 12
+"""The minor version from which a member knows how long a queue's messages live."""
 KNOWS_DEAD_LETTERS = 11
 """The minor version from which a member sets messages aside for the alternate that nobody has rejected."""
 KNOWS_MADE_NAMES = 11

@@ -32,6 +32,7 @@ from ..wire.version import (
     KNOWS_SELF_DESTRUCT,
     KNOWS_SEQUENCES,
     KNOWS_SHARES,
+    KNOWS_TIMES,
     KNOWS_VERDICTS,
     KNOWS_WITH_X,
 )
@@ -53,7 +54,7 @@ LATER: dict[str, frozenset[str]] = {
         "qpid.replicate", "qpid.last_value_queue", "qpid.lifetime-policy",
         "qpid.browse-only",
         "qpid.filter", "qpid.group_timestamp", "qpid.paging", "qpid.file_count",
-        "qpid.file_size", "x-message-ttl",
+        "qpid.file_size",
         "x-expires", "x-queue-type",
     }),
     "exchange": frozenset({"qpid.replicate", "x-delayed-type"}),
@@ -140,6 +141,8 @@ def queue_known_from(arguments: dict[str, Any]) -> int:
     settings = read(QueueSettings, arguments)
     if settings.dedupes:
         return KNOWS_DEDUPLICATION
+    if settings.message_ttl_ms >= 0:
+        return KNOWS_TIMES
     if settings.auto_delete or settings.exclusive:
         return KNOWS_AUTO_DELETE
     if settings.dead_letters or settings.delivery_limit or settings.dead_letter_key or settings.overflow == DEAD_LETTER:

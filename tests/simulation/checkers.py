@@ -19,6 +19,7 @@ from mantamq.protocol.wire.queue_frames import Deliver
 
 from .counts import same_counts
 from .duplicates import same_ids
+from .lifetimes import same_expiry
 from .model import GONE, ModelQueue, ModelWiring, Violation, as_sent, declared, each
 from .no_locals import sender_of
 from .world import World
@@ -564,6 +565,7 @@ def same_state(name: str, state: Any, model: ModelQueue) -> None:
         raise Violation(f"{where}: (refused, stopped, how often) are {held_back}, the model says {theirs}")
     same_counts(where, state, model)
     same_ids(where, state, model)
+    same_expiry(where, state, model)
     counts = delivery_counts(state)
     if counts != {p: model.returned[p] for p in model.returned.keys() & model.live.keys()}:
         raise Violation(f"I9 {where}: delivery counts are {counts}, the model says {model.returned}")

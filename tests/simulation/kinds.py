@@ -8,7 +8,7 @@ from typing import Any
 
 from mantamq.protocol.wire.queue_frames import Consume, Deliver
 
-from . import alerts, deaths, duplicates
+from . import alerts, deaths, duplicates, lifetimes
 from .checkers import Watcher
 from .deliveries import Deliveries
 from .model import ModelQueue, Violation, each
@@ -50,6 +50,7 @@ NAMES = {
     "delivery_limit": ("manta.delivery_limit", "x-delivery-limit"),
     "dead_letters": ("manta.dead_letters",),
     "dead_letter_key": ("manta.dead_letter_key", "x-dead-letter-routing-key"),
+    "message_ttl_ms": ("x-message-ttl",),
     **{name: (f"qpid.{name}",) for flow in (*FLOWS, *NO_FLOW) for name in flow},
     **alerts.NAMES,
     **duplicates.NAMES,
@@ -84,10 +85,11 @@ class Kinds:
         self._alerts = alerts.AlertChoices(seed)
         self._deaths = deaths.DeathChoices(seed)
         self._windows = duplicates.WindowChoices(seed)
+        self._lifetimes = lifetimes.LifetimeChoices(seed)
 
     def kind(self, alternate: str, fleeting: bool = False) -> Kind:
         """Of a new queue; empty: it is plain. `fleeting`: it may be deleted at any time, also by itself."""
-        return self._windows.some(self._deaths.some(self._kind(fleeting), alternate))
+        return self._lifetimes.some(self._windows.some(self._deaths.some(self._kind(fleeting), alternate)))
 
     def _kind(self, fleeting: bool) -> Kind:
         if fleeting and any(LIMITS) and self._destroy and self._destroyers.random() < 0.7:
@@ -136,7 +138,7 @@ class Kinds:
     def typed(self, kind: Kind) -> dict[str, Any]:
         """The same as keywords of the client."""
         untyped = {"max_priority", "fairshare-0", *alerts.NAMES}
-        typed = {what: value for what, value in kind.items() if what not in untyped}
+        typed = lifetimes.in_seconds({what: value for what, value in kind.items() if what not in untyped})
         if arguments := {(SHARE_NAMES.get(what) or NAMES[what])[0]: kind[what] for what in kind if what in untyped}:
             typed["arguments"] = arguments
         return typed

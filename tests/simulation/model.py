@@ -71,6 +71,7 @@ def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
     queue.all_die = queue.alternate and arguments.get("manta.dead_letters") == "all"
     queue.tries = int(arguments.get("manta.delivery_limit") or arguments.get("x-delivery-limit") or 0)
     queue.key = arguments.get("qpid.last_value_queue_key", "")
+    queue.lives = int(arguments["x-message-ttl"]) if "x-message-ttl" in arguments else None
     queue.group = arguments.get("qpid.group_header_key", "")
     queue.fair = arguments.get("manta.fair_key", "")
     queue.stamps = arguments.get("qpid.queue_msg_sequence", "")
@@ -199,6 +200,7 @@ class ModelQueue:
     shares: list[float] = field(default_factory=list)  # by level, how many of it go in one turn; empty: by level alone
     turn: tuple[int, int] = (0, 0)  # the level whose turn it is, and how many of it have gone
     turn_at: dict[int, tuple[int, int]] = field(default_factory=dict)  # index -> the turn behind it
+    lives: int | None = None  # how long its messages live, ms
     fair: str = ""  # the header whose values take turns
     stamps: str = ""  # the header in which messages come with their numbers
     group: str = ""  # the header by which messages are of groups
@@ -405,8 +407,11 @@ class ModelQueue:
             self.arrived[plain] = self.arrived.get(plain, 0) + 1
             if self.relay:
                 self.place[position] = "dead_lettering"
-            if index in expiry:
-                self.expiry[position] = expiry[index]
+            ends = [expiry[index]] if index in expiry else []
+            if self.lives is not None:
+                ends.append(event.at_ms + self.lives)
+            if ends:
+                self.expiry[position] = min(ends)
             self._replace(position)
             self._push_out()
         if self.dissolved:

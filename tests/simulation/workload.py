@@ -38,6 +38,7 @@ from .flows import Flows
 from .kinds import Kinds, Orders
 from .leases import Leases
 from .ledger import Ledger
+from .lifetimes import Lifetimes
 from .lines import Line
 from .made_names import MadeNames
 from .model import Violation
@@ -192,6 +193,7 @@ class Story:
         self.actives = Actives(self.world, self.watch, seed)
         self.auto_deletes = AutoDeletes(self.world, self.watch, seed)
         self.made_names = MadeNames(self.watch, seed)
+        self.lifetimes = Lifetimes(self.world, self.watch)
         self.own_queues = OwnQueues(self.world, self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
@@ -694,6 +696,7 @@ class Story:
         self.own_queues.leave()
         self.until(self.own_queues.over, "what was one client's has gone with that")
         self.until(self.auto_deletes.over, "what has lost its last consumer has gone")
+        self.until(self.lifetimes.over, "what has expired has gone")
         alive = [client for client in self.clients if client.alive] or [self.client()]
         for name in self.temporary[::2]:
             alive[0].command("delete_queue", name=name)
@@ -894,6 +897,7 @@ class Story:
         self.alternates.finish()
         self.relays.finish()
         self.made_names.finish()
+        self.lifetimes.finish()
         self.alerted.finish()
         for broker in [b for b in self.world.brokers if b in world.machines]:
             if world.machines[broker].transfers.uncommitted_bytes:

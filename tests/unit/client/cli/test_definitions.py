@@ -88,6 +88,7 @@ QUEUES: dict[str, dict[str, Any]] = {
     "fair": {"manta.fair_key": "tenant"},
     "stamped": {"qpid.queue_msg_sequence": "n"},
     "single": {"x-single-active-consumer": True},
+    "times": {"x-message-ttl": 60_000},
     "passing": {"manta.auto_delete": True, "qpid.auto_delete_timeout": 5},
     "letters": {"manta.dead_letters": "rejected", "manta.delivery_limit": 3, "manta.dead_letter_key": "k"},
     "alerts": {
@@ -171,9 +172,9 @@ def test_all_there_can_be_is_among_what_goes_there_and_back() -> None:
 
 def test_there_and_back_is_the_same(at: Run, run: Run, full: FakeBroker, empty: FakeBroker, tmp_path: Path) -> None:
     ran = at("export", "--file", "all.json", "--json")
-    assert ran.code == 0 and ran.json == {"file": "all.json", "exchanges": 9, "queues": 18, "bindings": 16}
+    assert ran.code == 0 and ran.json == {"file": "all.json", "exchanges": 9, "queues": 19, "bindings": 16}
     ran = run("import", "all.json", "--json", "-b", empty.address)
-    assert ran.code == 0 and ran.json["counts"]["new"] == 43, ran
+    assert ran.code == 0 and ran.json["counts"]["new"] == 44, ran
     there = (tmp_path / "all.json").read_text("utf-8")
     assert run("export", "-b", empty.address).out == there
     assert "manta.exchange" not in there and "amq.fanout" in there and "amq.match" not in there
@@ -186,7 +187,7 @@ def test_again_changes_nothing(at: Run, full: FakeBroker, tmp_path: Path) -> Non
     at("export", "-f", "all.json")
     before, said = (tmp_path / "all.json").read_text("utf-8"), len(full.received)
     ran = at("import", "all.json")
-    assert (ran.code, ran.out) == (0, "0 new, 43 unchanged, 0 differs, 0 refused, 0 not taken over\n")
+    assert (ran.code, ran.out) == (0, "0 new, 44 unchanged, 0 differs, 0 refused, 0 not taken over\n")
     asked = {frame.name for frame in full.received[said:] if hasattr(frame, "name")}
     assert asked == {"definitions"} and at("export").out == before
 
@@ -202,7 +203,7 @@ def test_one_that_was_killed_is_finished_by_the_next(run: Run, full: FakeBroker,
                 for one in steps[:done]:
                     definitions._declared(connection, one)
             ran = run("import", "all.json", "--json", "-b", other.address)
-            assert ran.code == 0 and (ran.json["counts"]["new"], ran.json["counts"]["unchanged"]) == (43 - done, done)
+            assert ran.code == 0 and (ran.json["counts"]["new"], ran.json["counts"]["unchanged"]) == (44 - done, done)
             assert run("export", "-b", other.address).out == text_of(document)
 
 
@@ -274,7 +275,7 @@ def test_a_dry_run_tells_all_and_declares_nothing(at: Run, full: FakeBroker, run
     ran = run("import", "-", "--dry-run", "-b", empty.address, stdin=text)
     assert ran.code == 0 and " a-user -> inner (#) " in ran.out
     assert ran.out.splitlines()[-1] == (
-        "nothing was declared, this is what would be: 43 new, 0 unchanged, 0 differs, 0 refused, 0 not taken over"
+        "nothing was declared, this is what would be: 44 new, 0 unchanged, 0 differs, 0 refused, 0 not taken over"
     )
     assert run("export", "-b", empty.address).out == text_of(
         {"manta": 1, "exchanges": [], "queues": [], "bindings": []}
@@ -300,7 +301,6 @@ def test_a_file_of_rabbitmqs_is_taken_over_as_far_as_it_goes(at: Run, cluster: F
     assert ran.code == 0 and all(len(line) <= 80 for line in ran.out.splitlines()[:-3])
     for said in (
         "queue history not taken over its type is stream", "exchange shards not taken over its type is x-consistent-hash",
-        "x-message-ttl=86400000: messages have a ttl of their own",
         "also not taken over: parameters (1), permissions (2), policies (1), topic_permissions (1), users (2), queues of "
         "virtual host staging (1)", "what policies set of a queue, it can have as arguments",
         "15 new, 8 unchanged, 0 differs, 0 refused, 4 not taken over",
@@ -365,7 +365,7 @@ def test_a_file_is_replaced_as_a_whole(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "real.json"]
     assert (tmp_path / "real.json").read_text() == "as it was"
     ran = at("export", "-f", "link.json")
-    assert ran.out == "9 exchanges, 18 queues, 16 bindings written to link.json\n"
+    assert ran.out == "9 exchanges, 19 queues, 16 bindings written to link.json\n"
     assert (tmp_path / "link.json").is_symlink() and (tmp_path / "real.json").read_text() == at("export").out
 
 

@@ -44,7 +44,7 @@ def test_a_real_file_comes_to_what_means_the_same_here() -> None:
         DeclareQueue("orders.new", new, True, "dead"),
         DeclareQueue("workers", {"x-single-active-consumer": True}, True, ""),
         DeclareQueue("shard.1", {}, True, ""),
-        DeclareQueue("orders.failed", {}, True, ""),
+        DeclareQueue("orders.failed", {"x-message-ttl": 86400000}, True, ""),
     ]
     assert [one for one in declared if isinstance(one, Bind)] == [
         Bind("amq.topic", "prices", "prices.#", {}, ""),
@@ -69,7 +69,6 @@ def test_nothing_of_a_real_file_is_dropped_without_a_word() -> None:
             "x-dead-letter-routing-key='orders.failed': there is no alternate exchange to which it leads",
         ),
         ("queue", "workers"): ("x-queue-type='classic': every queue is replicated here",),
-        ("queue", "orders.failed"): ("x-message-ttl=86400000: messages have a ttl of their own, from their sender",),
         ("binding", "orders -> audit (#)"): (
             "exchange 'audit' is not in the file, as internal ones are in those of rabbitmqctl: declare it",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mantamq.protocol.limits import Limits
 from mantamq.protocol.queue.dispatch import Dispatcher
 from mantamq.protocol.queue.policies import policies_of
 from mantamq.protocol.queue.settings import QueueSettings
@@ -54,7 +55,7 @@ def test_a_message_that_is_with_a_consumer_expires_if_it_comes_back():
     dispatcher.taken.add(1, 1)
     assert found.due("b1", 2500) == ([], 2000 + DEFAULT_TIMING.expiry_held_ms)
     dispatcher.taken.remove(1, 1)
-    assert found.due("b1", 2000 + DEFAULT_TIMING.expiry_held_ms) == ([1, 1, 2, 2], 0)
+    assert found.due("b1", 2000 + DEFAULT_TIMING.expiry_held_ms) == ([1, 2], 0)
 
 
 def test_an_update_brings_what_expires_with_it():
@@ -62,3 +63,22 @@ def test_an_update_brings_what_expires_with_it():
     found.heap = []
     found.restart()
     assert found.heap == [(2000, 1), (3000, 2)]
+
+
+def test_many_that_are_due_at_once_go_in_slices_and_others_are_served_between_them():
+    state, outbox = QueueState("q#1"), KeptOutbox(now_ms=2500)
+    state.apply(Own("b1", 1))
+    done = state.apply(Enqueue("c", [1, 5], [b"m"] * 5, [item for n in range(5) for item in (n, 2000)]))
+    policies = policies_of(state, QueueSettings())
+    dispatcher = Dispatcher(state, policies.order, policies.allocator)
+    found = Expiries(state, dispatcher, OwnEvents("q#1", outbox), outbox, limits=Limits(expire_messages=2))
+    found.note(done.positions)
+    slices = list[Expire]()
+    for _ in range(10):
+        found.sweep()
+        slices += outbox.events()
+        outbox.now_ms += 1
+    assert [event.ranges for event in slices] == [[1, 2], [3, 4]], "the next one waits for its time"
+    outbox.now_ms += DEFAULT_TIMING.expiry_slice_ms
+    found.sweep()
+    assert [event.ranges for event in outbox.events()] == [[5, 5]]
