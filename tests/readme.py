@@ -195,6 +195,16 @@ PROMISES: dict[str, list[str]] = {
     "A modified message keeps what its consumers say of it": [
         "tests/unit/client/test_modify.py::test_counts_and_notes_are_seen_by_whoever_gets_it_next",
     ],
+    "Queues that go when nobody uses them": [
+        "tests/unit/client/test_expires.py::test_it_goes_with_what_is_in_it_when_nobody_has_used_it_for_so_long",
+        "tests/unit/client/test_expires.py::test_a_consumer_or_a_declaration_keeps_it",
+        "tests/unit/client/test_expires.py::test_the_asyncio_twin",
+    ],
+    "It goes in time of the cluster's own log, as those above": [
+        "tests/unit/protocol/wiring/test_idle_queues.py::test_and_anew_with_each_declaration_that_agrees",
+        "tests/unit/conversations/test_auto_delete.py::test_a_broker_that_comes_back_counts_anew_and_knows_what_was_left",
+        "tests/unit/protocol/wiring/test_idle_queues.py::test_a_snapshot_has_it",
+    ],
     "A queue's own time to live:": [
         "tests/unit/client/test_message_ttl.py::test_each_message_expires_so_long_after_it_came_or_earlier_by_its_own",
         "tests/unit/client/test_message_ttl.py::test_in_every_kind_of_queue",

@@ -109,6 +109,9 @@ def queue_add(
     message_ttl_s: Annotated[
         float | None, typer.Option("--message-ttl-s", help="each message expires so many seconds after it came")
     ] = None,
+    expires_s: Annotated[
+        float | None, typer.Option("--expires-s", help="it goes when nobody has used it for so many seconds")
+    ] = None,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""
@@ -122,7 +125,7 @@ def queue_add(
                 single_active=single_active or None, dead_letters=dead_letters, delivery_limit=delivery_limit,
                 dead_letter_key=dead_letter_key, dedupe_window_s=dedupe_window_s,
                 dedupe_window_count=dedupe_window_count, auto_delete=auto_delete or None,
-                auto_delete_timeout_s=auto_delete_timeout_s, message_ttl_s=message_ttl_s,
+                auto_delete_timeout_s=auto_delete_timeout_s, message_ttl_s=message_ttl_s, expires_s=expires_s,
             )  # fmt: skip
         except Invalid as refused:
             raise Invalid(_as_typed(refused.text)) from None

@@ -36,7 +36,6 @@ BY_ITS_NAME = "dead letters go there by the queue's name as their key, not by th
 DEAD_LETTER_KEY = "x-dead-letter-routing-key"
 WHY = {
     "x-queue-type": "every queue is replicated here",
-    "x-expires": "the queue stays until somebody deletes it",
     "x-queue-mode": "messages stay in memory here",
 }
 """Argument of a queue that is not taken over -> why; others mean nothing here."""

@@ -8,14 +8,26 @@ event with which the last consumer went: it has no effect once somebody has come
 
 from __future__ import annotations
 
+from ..queue.settings import QueueSettings
 from ..timing import Timing
 from ..wire.events import DeleteQueue
-from ..wire.version import KNOWS_AUTO_DELETE
+from ..wire.settings import read
+from ..wire.version import KNOWS_AUTO_DELETE, KNOWS_TIMES
+from ..wiring.definitions import QueueDefinition
 from .cluster_state import ClusterState
 from .requests import Requests
 
+IDLE = "was deleted, as nobody had used it for long enough (expires_s)"
 VACANT = "was deleted, as its last consumer had gone and none had come again in time (auto_delete)"
 PARTED = "was deleted, as the connection that had it for itself (exclusive) was over"
+
+
+def why_gone(definition: QueueDefinition) -> str:
+    """Why a queue went by itself, for its clients."""
+    settings = read(QueueSettings, definition.arguments)
+    if definition.client:
+        return PARTED
+    return VACANT if settings.auto_delete and not settings.expires_ms else IDLE
 
 
 class AutoDeletion:
@@ -36,7 +48,10 @@ class AutoDeletion:
         if self._cluster.versions.least < KNOWS_AUTO_DELETE:
             return  # such a member has come since
         later_ms = self._cluster.rank * self._rank_ms
+        idle = self._cluster.wiring.idle.waits() if self._cluster.versions.least < KNOWS_TIMES else {}
         for left, wait_s in waits.items():
+            if left in idle:
+                continue  # such a member would keep it
             if now_ms >= self._heard_ms[left] + wait_s * 1000 + later_ms and left not in self._ordered:
                 self._order(left)
 

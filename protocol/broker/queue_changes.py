@@ -13,7 +13,7 @@ from ..wire.deletion_events import Dissolved
 from ..wire.events import AnyEvent, DeleteExchange, DeleteQueue, Evict, Lost, encode_event
 from ..wiring.definitions import QueueDefinition
 from ..wiring.wiring import Outcome
-from .auto_deletion import PARTED, VACANT
+from .auto_deletion import why_gone
 from .cluster_state import ClusterState
 from .dissolutions import Dissolutions
 from .lifecycle import Lifecycle
@@ -63,8 +63,7 @@ class QueueChanges:
         if definition is None:
             return
         if type(event) is DeleteQueue:
-            gone = PARTED if definition.client else VACANT
-            why = gone if event.vacant else OVER if event.id else "was deleted"
+            why = why_gone(definition) if event.vacant else OVER if event.id else "was deleted"
             stays = definition.id in self._cluster.wiring.dissolving
             if not stays:
                 self._transfers.deleted(definition.id)

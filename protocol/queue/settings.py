@@ -73,6 +73,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
     auto_delete_timeout_s: it waits so long, in seconds, for one to come again; `AUTO_DELETE_TIMEOUT_S`, unless given.
     message_ttl_ms: each message expires so long after it came, in ms, or earlier by its own ttl; 0: at once, unless a
         consumer that waits gets it; `DEFAULT`: never.
+    expires_ms: it goes when nobody has used it for so long, in ms; 0: it stays.
     exclusive: it is the client's that has declared it, and goes when its connection is closed, or gone for as long.
     dedupe_window_s, dedupe_window_count: a message whose id came within so many seconds, or among so many ids before
         it, does not come in; 0: without such a bound, and without both it looks at no ids.
@@ -224,6 +225,11 @@ class QueueSettings(msgspec.Struct, frozen=True):
         int, Meta(ge=0, lt=1 << 48),
         Argument("x-message-ttl", "give a number of milliseconds, 0 to 2^48, or leave it out for none"),
     ] = DEFAULT  # fmt: skip
+
+    expires_ms: Annotated[
+        int, Meta(ge=1, lt=1 << 48),
+        Argument("x-expires", "give a number of milliseconds, 1 to 2^48, or leave it out to have the queue stay"),
+    ] = 0  # fmt: skip
 
     exclusive: Annotated[
         bool, Argument("manta.exclusive", "give true, or leave it out", words=(("true", True), ("false", False))),

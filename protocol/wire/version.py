@@ -82,8 +82,9 @@ What a deleted queue still holds goes to its alternate: `DeleteQueue.aside`, `Di
 `QueueSnapshot.dissolved`: a member before 12 would drop the queue at once, so while one is in the cluster all do.
 Queues that take each message id once in a window, with `QueueSnapshot.ids` and `id_times`, which a member before 12
 would take every time: refused while one is in the cluster.
-Queues whose messages expire by the queue's own time, which a member before 12 would keep: refused while one is in
-the cluster."""
+Queues whose messages expire by the queue's own time, which a member before 12 would keep, and queues that go when
+nobody has used them for long, which such a member would not know of: refused while one is in the cluster;
+`WiringSnapshot.idle`."""
 KNOWS_WHO_ASKS = 12
 """The minor version from which members look where an event applies whether the client that asks may ask that."""
 KNOWS_DISSOLVED = 12
@@ -91,7 +92,7 @@ KNOWS_DISSOLVED = 12
 KNOWS_DEDUPLICATION = 12
 """The minor version from which a member's queues look at the ids of messages."""
 KNOWS_TIMES = 12
-"""The minor version from which a member knows how long a queue's messages live."""
+"""The minor version from which a member knows how long a queue's messages live, and since when nobody uses it."""
 KNOWS_DEAD_LETTERS = 11
 """The minor version from which a member sets messages aside for the alternate that nobody has rejected."""
 KNOWS_MADE_NAMES = 11

@@ -55,7 +55,7 @@ LATER: dict[str, frozenset[str]] = {
         "qpid.browse-only",
         "qpid.filter", "qpid.group_timestamp", "qpid.paging", "qpid.file_count",
         "qpid.file_size",
-        "x-expires", "x-queue-type",
+        "x-queue-type",
     }),
     "exchange": frozenset({"qpid.replicate", "x-delayed-type"}),
     "binding": frozenset(),
@@ -141,7 +141,7 @@ def queue_known_from(arguments: dict[str, Any]) -> int:
     settings = read(QueueSettings, arguments)
     if settings.dedupes:
         return KNOWS_DEDUPLICATION
-    if settings.message_ttl_ms >= 0:
+    if settings.message_ttl_ms >= 0 or settings.expires_ms:
         return KNOWS_TIMES
     if settings.auto_delete or settings.exclusive:
         return KNOWS_AUTO_DELETE

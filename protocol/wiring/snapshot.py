@@ -107,7 +107,7 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     links: bindings to exchanges: what has the place of a queue's name in these is the exchange's.
     made: the index at which each of `exchanges` was declared, each of `bindings` and then of `links` was made; empty
         where that is not known.
-    vacant: `Vacancies.since`, of the queues that have had consumers.
+    vacant: `Vacancies.since`, of the queues that have had consumers. idle: `IdleQueues.since`.
     dissolving: deleted queues of which messages are on their way (`dissolving.py`).
     """
 
@@ -122,6 +122,7 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     vacant: list[tuple[str, int]] = []
     exclusives: ExclusivesSnapshot = ExclusivesSnapshot()
     dissolving: list[QueueDefinition] = []
+    idle: list[tuple[str, int]] = []
 
 
 class ClusterOutline(msgspec.Struct, frozen=True, array_like=True):

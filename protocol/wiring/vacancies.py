@@ -10,6 +10,7 @@ matter which broker says it, nor how often, nor who has died meanwhile (`broker/
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from typing import Self
 
 from ..queue.settings import QueueSettings
 from ..wire.settings import read
@@ -27,7 +28,7 @@ class Vacancies:
 
     def __init__(self) -> None:
         self.since: dict[str, int] = {}
-        self._waits_s: dict[str, int] = {}  # queue id -> how long it waits; of all that go by themselves
+        self._waits_s: dict[str, float] = {}  # queue id -> how long it waits; of all that go by themselves
 
     def declared(self, queue: QueueDefinition) -> None:
         settings = read(QueueSettings, queue.arguments)
@@ -51,7 +52,7 @@ class Vacancies:
     def _of_these(self, ids: Iterable[str]) -> list[str]:
         return [id for id in ids if id in self._waits_s]
 
-    def waits(self) -> dict[tuple[str, int], int]:
+    def waits(self) -> dict[tuple[str, int], float]:
         """(id of a queue that has been left, index) -> seconds that it waits from there."""
         return {(id, since): self._waits_s[id] for id, since in self.since.items() if since != USED}
 
@@ -59,7 +60,7 @@ class Vacancies:
         return sorted(self.since.items())
 
     @classmethod
-    def restore(cls, queues: Iterable[QueueDefinition], since: Iterable[tuple[str, int]]) -> Vacancies:
+    def restore(cls, queues: Iterable[QueueDefinition], since: Iterable[tuple[str, int]]) -> Self:
         vacancies = cls()
         for queue in queues:
             vacancies.declared(queue)

@@ -52,6 +52,7 @@ from .dissolving import Dissolving
 from .endings import end, unused
 from .exchanges import Exchange, check_exclusive, check_match, place_of
 from .exclusives import Exclusives, check_owner
+from .idle_queues import IdleQueues, sooner
 from .relays import check_no_ring, check_relay, relayed, relays_to
 from .routing import Routing
 from .settings import BindingSettings
@@ -85,7 +86,7 @@ class Wiring(Routing):
         flow: whether flow control is on in the cluster.
         supervisor: the supervisor in office.
         uses: the brokers that use each queue.
-    vacancies: the queues that go by themselves, and since when nobody uses them.
+    vacancies, idle: the queues that go by themselves, and since when nobody uses them.
     exclusives: the queues that one client has for itself, and whether that is connected.
     dissolving: deleted queues of which messages are on their way to their alternates.
     """
@@ -94,7 +95,7 @@ class Wiring(Routing):
         self.flow = ClusterFlow()
         self.supervisor = NOBODY
         self.uses = Uses()
-        self.vacancies = Vacancies()
+        self.vacancies, self.idle = Vacancies(), IdleQueues()
         self.exclusives = Exclusives()
         self.dissolving = Dissolving()
         super().__init__()
@@ -135,7 +136,7 @@ class Wiring(Routing):
                     return Outcome()
                 case InUse() | Condemn() | Lift():
                     code, text = self.uses.order(event, self._by_id)
-                    self.vacancies.look(self.uses.users, index, event.queue)
+                    self._look(index, event.queue)
                     return Outcome(code, text)
                 case Exclusive():
                     self.exclusives.order(event, index, self.uses.is_out)
@@ -146,7 +147,7 @@ class Wiring(Routing):
                 case _:
                     self.flow.apply(event)
                     self.uses.ends(event)
-                    self.vacancies.look(self.uses.users, index)
+                    self._look(index)
                     self.exclusives.ends(index, self.uses.is_out)
                     return Outcome()
         except PeerError as error:
@@ -154,6 +155,11 @@ class Wiring(Routing):
         if outcome.changed:
             self._cache.clear()
         return outcome
+
+    def _look(self, index: int, queue: str = "") -> None:
+        """The event at `index` may have changed who uses that queue; "": any."""
+        self.vacancies.look(self.uses.users, index, queue)
+        self.idle.look(self.uses.users, index, queue)
 
     def _declare_queue(self, event: DeclareQueue, index: int) -> Outcome:
         check_name("queue", event.name)
@@ -164,12 +170,15 @@ class Wiring(Routing):
         if known is not None:
             check_owner(known, event.client)
             check_same("queue", known, wanted, ("arguments", "durable", "alternate"))
+            self.idle.used(known, index)
             if known.client:
                 self.exclusives.begin(known, event, index, self.uses.is_out)
             return Outcome(queue=known)
         self._check_alternate(event.alternate)
         self._queues[event.name] = self._by_id[wanted.id] = wanted
         self.vacancies.declared(wanted)
+        self.idle.declared(wanted)
+        self.idle.used(wanted, index)
         self.exclusives.declared(wanted)
         if wanted.client:
             self.exclusives.begin(wanted, event, index, self.uses.is_out)
@@ -194,6 +203,7 @@ class Wiring(Routing):
         del self._by_id[known.id]
         self.uses.forget(known.id)
         self.vacancies.forget(known.id)
+        self.idle.forget(known.id)
         self.exclusives.forget(known)
         less = [exchange for exchange in self._exchanges.values() if exchange.unbind(event.name)]
         return Outcome(changed=True, queue=known, gone=end(self._exchanges, [*of, *unused(less)]))
@@ -295,9 +305,9 @@ class Wiring(Routing):
     def queue(self, name: str) -> QueueDefinition | None:
         return self._queues.get(name)
 
-    def left(self) -> dict[tuple[str, int], int]:
+    def left(self) -> dict[tuple[str, int], float]:
         """(id of a queue that goes by itself, index of the event since which it may) -> seconds that it waits."""
-        return {**self.vacancies.waits(), **self.exclusives.waits()}
+        return sooner(self.vacancies.waits(), self.idle.waits(), self.exclusives.waits())
 
     def by_id(self, id: str) -> QueueDefinition | None:
         return self._by_id.get(id)
@@ -352,7 +362,7 @@ class Wiring(Routing):
         now = WiringSnapshot(
             self.queues(), self.exchanges(), self.bindings(), self.flow.snapshot(), Holder(*self.supervisor), of_uses,
             self.links(), self._made(), self.vacancies.snapshot(), self.exclusives.snapshot(),
-            self.dissolving.snapshot(),
+            self.dissolving.snapshot(), self.idle.snapshot(),
         )  # fmt: skip
         return msgspec.to_builtins(now, builtin_types=(bytes,))
 
@@ -378,6 +388,7 @@ class Wiring(Routing):
             wiring.supervisor = Commission(was.supervisor.number, was.supervisor.id, was.supervisor.name)
             wiring.uses = Uses.restore(was.uses)
             wiring.vacancies = Vacancies.restore(was.queues, was.vacant)
+            wiring.idle = IdleQueues.restore(was.queues, was.idle)
             wiring.exclusives = Exclusives.restore(was.queues, was.exclusives)
             wiring.dissolving = Dissolving.restore(was.dissolving)
         except (ValueError, KeyError) as error:

@@ -42,9 +42,11 @@ class AutoDeletes:
         gone: how many have gone by themselves. kept: how often one was left and somebody came again.
     """
 
+    what, prefix = "auto deletes", "ta"
+
     def __init__(self, world: World, watch: Watcher, seed: int) -> None:
-        self._rng = random.Random(f"auto deletes of {seed}")
-        self.some = self._rng.random() < STORIES
+        self._rng = random.Random(f"{self.what} of {seed}")
+        self.some = self._rng.random() < self._share()
         self.gone = self.kept = 0
         self._world, self._watch = world, watch
         self._names: list[str] = []
@@ -56,6 +58,21 @@ class AutoDeletes:
         self._story: Story | None = None
         if self.some:
             world.watch(sent={Request: self._orders})
+
+    # ---- which queues these are
+
+    def _share(self) -> float:
+        return STORIES
+
+    def _typed(self) -> dict[str, Any]:
+        return {"auto_delete": True, "auto_delete_timeout_s": self._rng.choice(WAITS_S)}
+
+    def _left(self) -> dict[str, int]:
+        """Queue id -> index of the event since which it is left."""
+        return self._watch.wiring.vacated
+
+    def _waits_us(self, arguments: dict[str, Any]) -> int:
+        return arguments["qpid.auto_delete_timeout"] * 1_000_000
 
     # ---- the story
 
@@ -76,11 +93,10 @@ class AutoDeletes:
 
     def _declare(self, story: Story) -> None:
         self._declared += 1
-        name = f"ta{self._declared}"
+        name = f"{self.prefix}{self._declared}"
         user = story.user(True)
         more = story.declared_as(name)
-        typed: dict[str, Any] = {"auto_delete": True, "auto_delete_timeout_s": self._rng.choice(WAITS_S)}
-        ask = _declare_queue(name, more.get("durable", False), "", None, False, **typed)
+        ask = _declare_queue(name, more.get("durable", False), "", None, False, **self._typed())
 
         def begin() -> Task:
             yield lambda: user.opened or user.over
@@ -142,24 +158,24 @@ class AutoDeletes:
     # ---- what comes of it
 
     def _wired(self, event: events.AnyEvent) -> None:
-        vacated = self._watch.wiring.vacated
+        vacated = self._left()
         now = {(id, index) for id, index in vacated.items()}
         self.kept += sum(id not in vacated and id not in self._watch.gone for id, _ in self._left_us.keys() - now)
         self._left_us = {left: self._left_us.get(left, self._world.now_us) for left in now}
 
     def _goes(self, id: str) -> None:
         """A queue is deleted since nobody uses it any more: by the log that is so, for long enough."""
-        wiring = self._watch.wiring
-        if id not in wiring.vacated:
+        left = self._left()
+        if id not in left:
             return
         self.gone += 1
-        arguments = wiring.defined[id.rpartition("#")[0]][0]
-        left_us = self._left_us[id, wiring.vacated[id]]
-        if self._world.now_us - left_us < arguments["qpid.auto_delete_timeout"] * 1_000_000 - SLACK_US:
+        arguments = self._watch.wiring.defined[id.rpartition("#")[0]][0]
+        left_us = self._left_us[id, left[id]]
+        if self._world.now_us - left_us < self._waits_us(arguments) - SLACK_US:
             raise Violation(
                 f"{id} goes {self._world.now_us - left_us} us after it was left: it is declared {arguments}"
             )
 
     def over(self) -> bool:
         """At rest: what was left has gone."""
-        return not self._watch.wiring.vacated
+        return not self._left()

@@ -80,7 +80,7 @@ class Conditions:
 
     def _was_left(self, id: str) -> None:
         """Not so of a queue whose client has left it: lines that it has left may be taken for consumers still."""
-        if id in self.watch.wiring.vacated:
+        if id in self.watch.wiring.vacated or id in self.watch.wiring.unused:
             self._was_unused(id)
 
     def _was_unused(self, id: str) -> None:

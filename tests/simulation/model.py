@@ -619,6 +619,7 @@ class ModelWiring:
         self.over: dict[str, int] = {}  # broker -> the incarnation up to which nothing counts
         # Id of a queue that goes with its last consumer -> index of the event with which that has gone
         self.vacated: dict[str, int] = {}
+        self.unused: dict[str, int] = {}  # id of a queue that expires -> index of the event since which nobody uses it
         # Id of a queue that one client has for itself -> where that is: broker, incarnation, connection; "": nowhere
         self.connected: dict[str, tuple[str, int, int]] = {}
         self.newest: dict[str, int] = {}  # such a queue -> the latest connection of its client
@@ -634,10 +635,21 @@ class ModelWiring:
         self._connections(event, index)
         self.vacated |= dict.fromkeys(used - self._used(), index)
         self.vacated = {id: at for id, at in self.vacated.items() if id in there - self._used()}
+        self._idle(event, used, index)
         while gone := self.fleeting & had - self._bound():
             had = self._bound()
             for name in gone:
                 self._apply(events.DeleteExchange(name), index)
+
+    def _idle(self, event: events.AnyEvent, used: set[str], index: int) -> None:
+        """`used`: the queues that had consumers before the event."""
+        expire = {id for name, id in self.ids.items() if "x-expires" in self.defined[name][0]}
+        begun = used - self._used()
+        if isinstance(event, events.DeclareQueue) and event.name in self.ids and self._agrees(event):
+            if self.clients.get(self.ids[event.name], event.client) == event.client:
+                begun.add(self.ids[event.name])
+        self.unused |= dict.fromkeys(begun, index)
+        self.unused = {id: at for id, at in self.unused.items() if id in expire - self._used()}
 
     def _agrees(self, event: events.DeclareQueue) -> bool:
         arguments, durable, alternate = self.defined[event.name]
@@ -782,7 +794,7 @@ class ModelWiring:
     def deletes(self, event: events.DeleteQueue) -> bool:
         """Whether a deletion on a condition has effect."""
         if event.id:
-            since = (self.vacated.get(event.id), self.parted.get(event.id))
+            since = (self.vacated.get(event.id), self.parted.get(event.id), self.unused.get(event.id))
             left = not event.vacant or event.vacant in since
             return self.ids.get(event.name) == event.id and left
         stands = self.condemned.get(self.ids.get(event.name, ""))

@@ -35,6 +35,7 @@ from .exchanges import Exchanges
 from .faults import Faults
 from .figures import Figures
 from .flows import Flows
+from .idle_queues import IdleQueues
 from .kinds import Kinds, Orders
 from .leases import Leases
 from .ledger import Ledger
@@ -192,6 +193,7 @@ class Story:
         self.ranks = Ranks(self.world, self.watch, seed, self.undeliverable)
         self.actives = Actives(self.world, self.watch, seed)
         self.auto_deletes = AutoDeletes(self.world, self.watch, seed)
+        self.idle_queues = IdleQueues(self.world, self.watch, seed)
         self.made_names = MadeNames(self.watch, seed)
         self.lifetimes = Lifetimes(self.world, self.watch)
         self.own_queues = OwnQueues(self.world, self.watch, seed)
@@ -434,6 +436,7 @@ class Story:
             if self.claims.due():
                 self._claim()
             self.auto_deletes.maybe(self)
+            self.idle_queues.maybe(self)
             self.made_names.maybe(self)
             self.own_queues.maybe(self)
             self.figures.maybe([client for client in self._lined if client.opened and client.alive])
@@ -696,6 +699,7 @@ class Story:
         self.own_queues.leave()
         self.until(self.own_queues.over, "what was one client's has gone with that")
         self.until(self.auto_deletes.over, "what has lost its last consumer has gone")
+        self.until(self.idle_queues.over, "what nobody has used has gone")
         self.until(self.lifetimes.over, "what has expired has gone")
         alive = [client for client in self.clients if client.alive] or [self.client()]
         for name in self.temporary[::2]:
@@ -760,6 +764,7 @@ class Story:
         for user in self.users:
             user.open_windows()
         self.until(self.auto_deletes.over, "what has lost its last consumer has gone")
+        self.until(self.idle_queues.over, "what nobody has used has gone")
         if self.disks is not None:
             self.until(self.disks.stores.steady, "no flush that stood still goes on")
         self._finish(alive)

@@ -39,7 +39,7 @@ def test_a_real_file_comes_to_what_means_the_same_here() -> None:
         DeclareQueue("orders.eu", {"x-delivery-limit": 5}, True, ""),
         DeclareQueue("kept", {"manta.auto_delete": True}, False, ""),
         DeclareQueue("orders.urgent", {"x-max-priority": 5}, True, ""),
-        DeclareQueue("lazy", {}, True, ""),
+        DeclareQueue("lazy", {"x-expires": 3600000}, True, ""),
         DeclareQueue("unrouted", {}, True, ""),
         DeclareQueue("orders.new", new, True, "dead"),
         DeclareQueue("workers", {"x-single-active-consumer": True}, True, ""),
@@ -64,7 +64,6 @@ def test_nothing_of_a_real_file_is_dropped_without_a_word() -> None:
         ("queue", "orders.eu"): ("x-queue-type='quorum': every queue is replicated here",),
         ("queue", "lazy"): (
             "x-dead-letter-exchange='': the default exchange is nobody's alternate here",
-            "x-expires=3600000: the queue stays until somebody deletes it",
             "x-queue-mode='lazy': messages stay in memory here",
             "x-dead-letter-routing-key='orders.failed': there is no alternate exchange to which it leads",
         ),
