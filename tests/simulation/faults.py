@@ -290,8 +290,8 @@ class Faults:
             return self._counts(machine.keeper)
         replica = self.world.machines.get(machine.placement.of.get(stream, ""))
         hosted = replica.queues.get(stream) if replica is not None else None
-        if hosted is None:  # deleted, or not declared here yet: then it cannot have forgotten anything
-            return machine.wiring.by_id(stream) is None
+        if hosted is None:  # deleted, or not declared here yet: it has forgotten nothing, if it has not forgotten all
+            return self._counts(machine.keeper) and machine.wiring.by_id(stream) is None
         return self._counts(hosted.keeper)
 
     def _counts(self, keeper: Any) -> bool:
