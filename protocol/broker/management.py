@@ -54,8 +54,8 @@ from .exclusive_queues import ExclusiveQueues
 from .made_names import named
 from .questions import PURGE, STAT, Questions
 from .queue_declaration import OLDER_TEXT, Owner, declaration, with_dead_letters
-from .rebinding import bound
-from .requests import Requests
+from .rebinding import bound, bound_unseen
+from .requests import UNSEEN, Requests
 from .resets import Resets
 from .session import Session
 from .statistics import OF_QUEUES, added_up, parts_of
@@ -234,6 +234,8 @@ class Management:
     def _bound(self, answer: Answer, exchange: str, value: Any = None, code: str = "", text: str = "") -> None:
         if code:
             answer(value, code, text)
+            if text == UNSEEN.text:
+                bound_unseen(self._cluster, self._requests, exchange)
         else:
             bound(self._cluster, self._requests, exchange, lambda: answer(value))
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..queue.relay import AGAIN
-from ..wire.events import DeadLetterDone, encode_event
+from ..wire.events import DeadLetterDone, Lift, encode_event
+from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
-from .requests import Requests
+from .requests import UNSEEN, Requests
 
 
 def bound(cluster: ClusterState, requests: Requests, exchange: str, then: Callable[[], None]) -> None:
@@ -19,3 +20,16 @@ def bound(cluster: ClusterState, requests: Requests, exchange: str, then: Callab
         return
     event = encode_event(DeadLetterDone(AGAIN, cluster.keeper.commit))
     requests.request([(relay, event) for relay in relays], then)
+
+
+def bound_unseen(cluster: ClusterState, requests: Requests, exchange: str) -> None:
+    """A binding may be made that this broker does not know of yet, and its client does not hear that it is: what goes
+    on must go by it all the same. So behind an event that has no effect, as soon as that has applied here."""
+
+    def applied(outcome: Outcome) -> None:
+        if outcome is UNSEEN:
+            bound_unseen(cluster, requests, exchange)
+        else:
+            bound(cluster, requests, exchange, lambda: None)
+
+    requests.order(Lift("", cluster.broker, cluster.inc, 0), applied)

@@ -16,6 +16,8 @@ from ..wire.log_frames import Results
 from ..wiring.wiring import Outcome
 
 Done = Callable[[], None]
+UNSEEN = Outcome(UNAVAILABLE, "committed, but this broker was cut off before it saw how: ask again")
+"""Of a wiring event that has not applied here yet."""
 
 
 class Requests:
@@ -46,8 +48,7 @@ class Requests:
         """Order a wiring event; `done` gets its outcome once every connected broker shows it."""
 
         def answered() -> None:
-            lagging = Outcome(UNAVAILABLE, "committed, but this broker was cut off before it saw how: ask again")
-            done(self._outcomes.pop(number, lagging))
+            done(self._outcomes.pop(number, UNSEEN))
 
         number = self.request([(CLUSTER, encode_event(event))], answered)
 

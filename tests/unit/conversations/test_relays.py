@@ -9,11 +9,15 @@ from mantamq.client import Message
 from mantamq.protocol.wire.client_frames import (
     AttachReceiver,
     AttachSender,
+    Command,
     Completed,
     Delivery,
     Flow,
+    Reply,
     Transfer,
 )
+from mantamq.protocol.wire.events import CLUSTER
+from mantamq.protocol.wire.log_frames import Append, Results
 from mantamq.protocol.wire.message import decode, encode
 from mantamq.protocol.wire.queue_frames import DeadLetter, DeadLettered
 from mortal_cluster import MortalCluster
@@ -134,3 +138,21 @@ def test_where_its_queue_is_lost_the_exchange_is_too():
     declared(cluster)
     sent(cluster, "b1", b"1")
     assert got(cluster, "b2") == [(b"1", 1)]
+
+
+def test_a_queue_bound_by_a_broker_that_has_not_seen_it_yet_gets_the_last_message_all_the_same():
+    """Its client is told to ask again, and may not."""
+    cluster = MortalCluster()
+    declared(cluster)
+    sent(cluster, "b1", b"one", b"two")
+    client = cluster.client("b2")
+    assert not client.command("declare_queue", name="late").code
+    held, requests = cluster.hold(Append), cluster.machines["b2"].requests
+    client.send(Command(7, "bind", {"exchange": "x", "queue": "late"}))
+    numbers = [number for number, asked in requests.submitter.unanswered.items() if asked.parts[0][0] == CLUSTER]
+    requests.answered("sequencer", Results(1, numbers))  # they come by a link on which the rest was lost
+    cluster.let_go(held)
+    [reply] = client.take(Reply)
+    assert reply.code == "unavailable" and "ask again" in reply.text
+    cluster.pass_time(500)
+    assert got(cluster, "b3", "late") == [(b"two", 2)]
