@@ -166,6 +166,7 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_relays.py::test_a_queue_that_comes_late_has_the_last_message_first",
         "tests/unit/conversations/test_relays.py::test_a_broker_that_has_come_back_goes_on_counting_and_keeps_the_last",
         "tests/unit/protocol/queue/test_relay.py::test_the_last_message_stays_and_is_the_first_of_the_next_batch",
+        "tests/unit/conversations/test_relays.py::test_a_queue_bound_by_a_broker_that_has_not_seen_it_yet_gets_the_last_message_all_the_same",
     ],
     "A queue that has had it does not get it again": [
         "tests/unit/client/test_relays.py::test_a_queue_that_comes_late_has_the_last_message_first",

@@ -64,7 +64,8 @@ class Requests:
 
     def applied(self, entry: Entry, outcome: Outcome) -> None:
         """An event of the cluster stream has applied here; if this broker asked for it, its answer may complete."""
-        if entry.origin == self.submitter.origin and entry.inc == self.submitter.inc:
+        ours = entry.origin == self.submitter.origin and entry.inc == self.submitter.inc
+        if ours and entry.number in self._waiting:  # it may have been answered before
             self._outcomes[entry.number] = outcome
 
     def attached(self) -> None:

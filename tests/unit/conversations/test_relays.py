@@ -156,3 +156,4 @@ def test_a_queue_bound_by_a_broker_that_has_not_seen_it_yet_gets_the_last_messag
     assert reply.code == "unavailable" and "ask again" in reply.text
     cluster.pass_time(500)
     assert got(cluster, "b3", "late") == [(b"two", 2)]
+    assert not requests._outcomes, "of what has its answer nothing is kept"
