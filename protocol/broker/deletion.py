@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import BUSY, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..status.machines import CondemnedStatus
-from ..wire.events import CLUSTER, Condemn, DeleteQueue, Lift, Recount, encode_event
+from ..wire.events import CLUSTER, AnyEvent, Condemn, DeleteQueue, Lift, Recount, encode_event
 from ..wiring.definitions import QueueDefinition
 from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
@@ -106,10 +106,7 @@ class Deletions:
             if cluster.versions.older:  # such a member has come since
                 keep(UNAVAILABLE, self._upgrade(queue))
                 return
-            # What is found empty has nothing for its alternate: what comes behind the look does not count.
-            aside = cluster.versions.sets_aside and not if_empty
-            event = DeleteQueue(queue.name, cluster.broker, cluster.inc, number, aside=aside)
-            requests.order(event, deleted)
+            requests.order(self._deletion(queue, number, if_empty), deleted)
 
         def deleted(outcome: Outcome) -> None:
             """The order is by name: where another has deleted the queue and one of that name is declared anew since, it
@@ -125,6 +122,12 @@ class Deletions:
             requests.request([(CLUSTER, encode_event(lift))], lambda: answer(None, code, text))
 
         requests.order(Condemn(queue.id, cluster.broker, cluster.inc, number, if_unused, if_empty), condemned)
+
+    def _deletion(self, queue: QueueDefinition, number: int, if_empty: bool) -> DeleteQueue:
+        """What is found empty has nothing for its alternate: what comes behind the look does not count."""
+        cluster = self._cluster
+        aside = cluster.versions.sets_aside and not if_empty
+        return DeleteQueue(queue.name, cluster.broker, cluster.inc, number, aside=aside)
 
     def deleted(self, outcome: Outcome, answer: Answer) -> None:
         """A deletion has been ordered: answer it, with how many messages go to the queue's alternate."""
@@ -165,6 +168,15 @@ class Deletions:
         """The wiring is another broker's, in which other queues may be condemned."""
         self.condemned()
         self.resolved()
+        self._dissolutions.restored()
+
+    def applied(self, event: AnyEvent, outcome: Outcome) -> None:
+        """An event of the cluster stream has applied."""
+        self._dissolutions.applied(event, outcome)
+        if type(event) is Condemn and not outcome.code:
+            self.condemned()
+        elif self.since_ms and type(event) is not Recount:
+            self.resolved()
 
     def resolved(self) -> None:
         """A queue may not be condemned any more: the transfers, consumers and deletions that waited go on."""

@@ -36,7 +36,7 @@ from ..status.machines import BrokerStatus
 from ..supervisor.office import Office
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.client_frames import Open
-from ..wire.events import CLUSTER, AnyEvent, Condemn, Entry, Recount, decode_event
+from ..wire.events import CLUSTER, AnyEvent, Entry, Recount, decode_event
 from ..wire.flow_frames import Resident
 from ..wire.frame import Frame
 from ..wire.log_frames import (
@@ -132,9 +132,8 @@ class BrokerMachine(Acceptor):
         self.questions = questions = Questions(self, cluster, placement.of, self.waits_heard.waits, timing)
         questions.fellows = fellows_of(self)
         self.dissolutions = Dissolutions(self, cluster, requests, questions, timing)
-        self.deletions = Deletions(
-            self, cluster, requests, self.transfers, self.consumers, questions.look, self.dissolutions
-        )
+        conditions = self.transfers, self.consumers, questions.look, self.dissolutions
+        self.deletions = Deletions(self, cluster, requests, *conditions)
         self.resets = Resets(self, cluster)
         self.auto_deletion = AutoDeletion(cluster, requests, timing)
         self.exclusive_queues = ExclusiveQueues(cluster, requests, self.connections.connected)
@@ -347,13 +346,9 @@ class BrokerMachine(Acceptor):
         """Follow up on an applied event of the cluster stream."""
         self.receivers.applied(event, outcome)
         self.exclusive_queues.applied(event, outcome)
-        self.dissolutions.applied(event, outcome)
+        self.deletions.applied(event, outcome)
         if type(event) is Recount:
             self.consumers.recount()
-        elif type(event) is Condemn and not outcome.code:
-            self.deletions.condemned()
-        elif self.deletions.since_ms:
-            self.deletions.resolved()
         self.requests.applied(entry, outcome)
 
     def _restore(self, peer: str, frame: UpdateStart | UpdatePiece) -> None:
@@ -361,7 +356,6 @@ class BrokerMachine(Acceptor):
         if self.lifecycle.restore(peer, frame):
             self.deletions.restored()
             self.exclusive_queues.restored()
-            self.dissolutions.restored()
             self.investiture.ordered()
             self.placement.restored()
             self.needs_ack = True

@@ -130,7 +130,7 @@ class QueueCapture(QueueObserver):
                 came = size - buffer.bytes if not done.dropped else _bytes(event, done)
                 fact = EnqueueFact(
                     entry.seq, term, now_us, event.client, low, high, first, last, came, done.dropped, done.aside,
-                    bool(state.dissolved),
+                    bool(state.batches.dissolved),
                 )  # fmt: skip
             else:
                 bare = Enqueue(event.client, event.numbers, [])

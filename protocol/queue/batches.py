@@ -26,25 +26,29 @@ class Batches(dict[int, tuple[str, list[int]]]):
     Attributes:
         died: cause -> how many messages were set aside for it since the queue was declared; of those that nobody has
             rejected.
+        dissolved: the brokers that know that the queue is deleted, in order; none: it is not.
     """
 
-    __slots__ = ("_causes", "died")
+    __slots__ = ("_causes", "died", "dissolved")
 
     def __init__(self, batches: dict[int, tuple[str, list[int]]] | None = None) -> None:
         super().__init__(batches or {})
         self._causes: dict[int, str] = {}  # of those that nobody has rejected
         self.died: dict[str, int] = {}
+        self.dissolved: list[str] = []
 
     @classmethod
     def of(cls, snapshot: QueueSnapshot) -> Batches:
         batches = cls({index: (broker, ranges) for index, broker, ranges in snapshot.batches})
         batches._causes, batches.died = dict(snapshot.causes), dict(snapshot.died)
+        batches.dissolved = list(snapshot.dissolved)
         return batches
 
     def told(self) -> dict[str, Any]:
         """The fields of a `QueueSnapshot` that `of` reads."""
         batches = [(index, *batch) for index, batch in self.items()]
-        return {"batches": batches, "causes": list(self._causes.items()), "died": sorted(self.died.items())}
+        causes, died = list(self._causes.items()), sorted(self.died.items())
+        return {"batches": batches, "causes": causes, "died": died, "dissolved": list(self.dissolved)}
 
     def begin(self, index: int, broker: str, ranges: list[tuple[int, int]], cause: str = REJECTED) -> None:
         """Event `index` sets messages aside; more of them, if it has before."""

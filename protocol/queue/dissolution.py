@@ -35,10 +35,10 @@ class Dissolution:
 
     def _dissolve(self, event: Dissolve) -> Applied:
         state = self._state
-        if event.broker in state.dissolved:
+        if event.broker in state.batches.dissolved:
             return Applied(effective=False)
-        state.dissolved.append(event.broker)
-        if len(state.dissolved) > 1:
+        state.batches.dissolved.append(event.broker)
+        if len(state.batches.dissolved) > 1:
             return Applied()
         held = RangeSet()
         for first, last in in_order(state):
@@ -65,7 +65,7 @@ class Late:
 
     def applied(self, event: Any, done: Applied, /) -> None:
         state = self._state
-        if state.dissolved and state.available.count:
+        if state.batches.dissolved and state.available.count:
             done.aside += all_aside(state, list(state.available)).aside
 
     def restored(self) -> None:

@@ -74,7 +74,6 @@ class QueueState:
         refusals: the numbers of clients that were refused at its limit.
         turn: of a queue whose levels have shares, whose turn it is (`shares.py`).
         tallies: what is counted, and decides nothing. wired, wired_next: see `relay.py`.
-        dissolved: the brokers that know that it is deleted, in order; none: it is not.
         flow_stopped, flow_stopped_count: it holds its producers back; how often it has begun to.
     """
 
@@ -97,7 +96,6 @@ class QueueState:
         self.refusals = RefusedNumbers()
         self.tallies = Tallies()
         self.flow_stopped = False
-        self.dissolved: list[str] = []
         self.turn: tuple[int, int] | None = None
         self._apply = _rules(self)
         self.policies: list[StatePolicy] = []
@@ -298,7 +296,6 @@ class QueueState:
             absent=sorted(self.fence.absent),
             counters=Counters(*(getattr(self, name) for name in COUNTERS)),
             flow_stopped=self.flow_stopped,
-            dissolved=list(self.dissolved),
             turn=list(self.turn or ()),
             tallies=self.tallies.copy(),
             origins=origins,
@@ -323,7 +320,7 @@ class QueueState:
         self.owner, self.grant = snapshot.owner, snapshot.grant
         come_before.assigned(self, snapshot)
         self.fence.evicted, self.fence.absent = dict(snapshot.evicted), set(snapshot.absent)
-        self.flow_stopped, self.dissolved = snapshot.flow_stopped, list(snapshot.dissolved)
+        self.flow_stopped = snapshot.flow_stopped
         self.turn = (snapshot.turn[0], snapshot.turn[1]) if len(snapshot.turn) == 2 else None
         self.tallies = snapshot.tallies.copy()
         for name in COUNTERS:

@@ -98,8 +98,8 @@ def queue_status(
         dead_too_often=counted.dead_too_often,
         dead_pushed_out=counted.dead_pushed_out,
         dead_deleted=counted.dead_deleted,
-        dissolved=list(state.dissolved) if state.dissolved else UNSET,
-        absent=sorted(state.fence.absent) if state.dissolved else UNSET,
+        dissolved=list(state.batches.dissolved) if state.batches.dissolved else UNSET,
+        absent=sorted(state.fence.absent) if state.batches.dissolved else UNSET,
         duplicates=counted.duplicates,
         age_ms=age_ms(state, now_ms),
     )

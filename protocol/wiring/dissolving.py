@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import NOT_FOUND, PeerError
+from ..errors import NOT_ALLOWED, PeerError
 from ..queue.settings import QueueSettings
 from ..wire.deletion_events import Dissolved
 from ..wire.events import DeleteQueue, Lost
@@ -29,14 +29,13 @@ class Dissolving(dict[str, QueueDefinition]):
             self[queue.id] = queue
 
     def end(self, event: Dissolved | Lost) -> QueueDefinition:
-        """Nothing is left of it, or nothing that could ever be had.
+        """Nothing is left of one of them, or nothing that could ever be had.
 
         Raises:
-            PeerError: `not-found`, there is no such queue any more.
+            PeerError: `not-allowed`, it must stay.
         """
-        queue = self.get(event.queue)
-        if queue is None or (isinstance(event, Lost) and queue.durable and not event.even_durable):
-            raise PeerError(NOT_FOUND, f"nothing is left of {event.queue!r}, or it must stay")
+        if isinstance(event, Lost) and self[event.queue].durable and not event.even_durable:
+            raise PeerError(NOT_ALLOWED, f"{event.queue!r} is durable, and its disks may be put back")
         return self.pop(event.queue)
 
     def of_alternate(self, exchange: str) -> list[str]:

@@ -3,8 +3,9 @@ its own bindings then goes, too; one that never had any stays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from ..errors import NOT_ALLOWED, NOT_FOUND, PeerError
 from .exchanges import Exchange
 
 
@@ -27,3 +28,12 @@ def unused(less: Iterable[Exchange]) -> list[str]:
         for exchange in less
         if exchange.settings.auto_delete and not exchange.bindings and exchange.links is None
     ]
+
+
+def check_alternate(exchanges: Mapping[str, Exchange], name: str) -> None:
+    """Raises PeerError: `not-found`, `not-allowed`, there is none of that name that stays, as an alternate has to."""
+    if name and name not in exchanges:
+        raise PeerError(NOT_FOUND, f"there is no exchange {name!r} to be the alternate: declare it first")
+    if name and exchanges[name].settings.auto_delete:
+        text = f"exchange {name!r} goes with the last of its bindings, and an alternate has to stay: name another"
+        raise PeerError(NOT_ALLOWED, text)

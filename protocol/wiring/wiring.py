@@ -49,7 +49,7 @@ from .definitions import (
     standard,
 )
 from .dissolving import Dissolving
-from .endings import end, unused
+from .endings import check_alternate, end, unused
 from .exchanges import Exchange, check_exclusive, check_match, place_of
 from .exclusives import Exclusives, check_owner
 from .idle_queues import IdleQueues, sooner
@@ -113,9 +113,7 @@ class Wiring(Routing):
                     outcome = self._declare_queue(event, index)
                 case DeleteQueue():
                     outcome = self._delete_queue(event)
-                case Dissolved():
-                    outcome = Outcome(changed=True, queue=self.dissolving.end(event))
-                case Lost() if event.queue in self.dissolving:
+                case Dissolved() | Lost() if event.queue in self.dissolving:
                     outcome = Outcome(changed=True, queue=self.dissolving.end(event))
                 case Lost():
                     known = self._by_id.get(event.queue)
@@ -174,7 +172,7 @@ class Wiring(Routing):
             if known.client:
                 self.exclusives.begin(known, event, index, self.uses.is_out)
             return Outcome(queue=known)
-        self._check_alternate(event.alternate)
+        check_alternate(self._exchanges, event.alternate)
         self._queues[event.name] = self._by_id[wanted.id] = wanted
         self.vacancies.declared(wanted)
         self.idle.declared(wanted)
@@ -221,7 +219,7 @@ class Wiring(Routing):
             raise PeerError(NOT_ALLOWED, f"names that begin with amq. are the standard's own: rename {event.name!r}")
         if event.type not in TYPES:
             raise PeerError(INVALID, f"an exchange's type is one of {', '.join(TYPES)}, not {event.type!r}")
-        self._check_alternate(event.alternate)
+        check_alternate(self._exchanges, event.alternate)
         new = Exchange(wanted, since=index)
         if new.settings.exclusive:
             check_exclusive(event.type)
@@ -292,13 +290,6 @@ class Wiring(Routing):
         """Where the client that asked is named: its broker may not have known yet whose the queue is."""
         if client:
             check_owner(self._queues.get(queue), client)
-
-    def _check_alternate(self, name: str) -> None:
-        if name and name not in self._exchanges:
-            raise PeerError(NOT_FOUND, f"there is no exchange {name!r} to be the alternate: declare it first")
-        if name and self._exchanges[name].settings.auto_delete:
-            text = f"exchange {name!r} goes with the last of its bindings, and an alternate has to stay: name another"
-            raise PeerError(NOT_ALLOWED, text)
 
     # ---- queries
 

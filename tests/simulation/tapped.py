@@ -254,7 +254,7 @@ def _expected(stream: str, story: Story, wiring: Wiring, declared: dict[str, Que
             found.append(rows(stream, log[index], event, done, 0, named))
         else:
             done = state.apply(event)
-            found.append(rows(stream, log[index], event, done, 0, "", state.alternate, bool(state.dissolved)))
+            found.append(rows(stream, log[index], event, done, 0, "", state.alternate, bool(state.batches.dissolved)))
     return found
 
 
