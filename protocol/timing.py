@@ -119,7 +119,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     auto_delete_rank_ms: int = 1000
     """A queue whose consumers have left it for long enough is deleted by the first broker; each next one waits this
     much longer, in case it is gone."""
-    dissolve_ms: int = 20_000
+    dissolve_ms: int = 10_000
     """For so long a deleted queue waits for the word of a broker that is out of it: by then it is known whether the
     broker is, or only the replica that it had."""
     lock_idle_ms: int = 200

@@ -13,6 +13,7 @@ from mantamq.client.management import _declare_queue
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.log_frames import Request
 
+from .dissolved import OfTemporary
 from .model import Violation
 from .users import Task, User
 
@@ -48,6 +49,7 @@ class AutoDeletes:
         self._rng = random.Random(f"{self.what} of {seed}")
         self.some = self._rng.random() < self._share()
         self.gone = self.kept = 0
+        self._alternate = OfTemporary(seed)
         self._world, self._watch = world, watch
         self._names: list[str] = []
         self._declared = 0
@@ -96,7 +98,7 @@ class AutoDeletes:
         name = f"{self.prefix}{self._declared}"
         user = story.user(True)
         more = story.declared_as(name)
-        ask = _declare_queue(name, more.get("durable", False), "", None, False, **self._typed())
+        ask = _declare_queue(name, more.get("durable", False), self._alternate.one(), None, False, **self._typed())
 
         def begin() -> Task:
             yield lambda: user.opened or user.over

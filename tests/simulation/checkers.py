@@ -35,7 +35,7 @@ class Watcher:
         logs: stream -> index -> entry, as the sequencer has sent it.
         commits: stream -> highest index committed.
         models: queue id -> the model that has applied what is committed.
-        gone: ids of queues that are deleted.
+        gone: ids of queues that are deleted. emptied: of these, those whose messages have gone to their alternates.
         voters: stream -> who votes, by what is committed.
         births: stream -> who voted in it before its first change.
         on_commit: called with (stream, event, model, effective) for every committed queue event, after the model.
@@ -55,6 +55,7 @@ class Watcher:
         self.on_condition: list[Callable[[str, events.Condemn], None]] = []  # a queue is deleted on a condition
         self.on_vacant: list[Callable[[str], None]] = []  # a queue is deleted since nobody uses it any more
         self.gone: set[str] = set()
+        self.emptied: set[str] = set()
         self.before_commit: list[Any] = []
         self.on_commit: list[Any] = []
         self.on_wiring: list[Callable[[events.AnyEvent], None]] = []
@@ -407,6 +408,9 @@ class Watcher:
                     raise Violation(f"{id} is deleted as if it had destroyed itself, and it has not")
                 for found in self.on_condition if event.broker else ():
                     found(id, self.wiring.condemned[id])
+            if isinstance(event, Dissolved) and event.queue in self.wiring.dissolving:
+                self._all_known(event.queue)
+                self.emptied.add(event.queue)
             if isinstance(event, events.Lost | Dissolved):
                 self.gone.add(event.queue)
             self.wiring.apply(event, index)
@@ -424,6 +428,12 @@ class Watcher:
         effective = model.apply(event)
         for seen in self.on_commit:
             seen(stream, event, model, effective)
+
+    def _all_known(self, stream: str) -> None:
+        """Commits that a learner knows first."""
+        for name, machine in self.world.machines.items():
+            if "." in name and stream in machine.queues:
+                self._commit_to(stream, machine.queues[stream].applied, f"K3: {name} by applying it")
 
     # ---- states: I9, I14, I16, I18
 

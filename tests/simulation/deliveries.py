@@ -290,7 +290,7 @@ class Deliveries:
         for number in each(frame.ranges):
             blob, ids = sent[number]
             for id in ids:
-                if id in self.watch.gone:
+                if id in self.watch.gone - self.watch.emptied:
                     continue
                 model = self.watch.models.get(id)
                 if model is None or blob not in model.arrived:

@@ -29,6 +29,7 @@ from .conditions import Conditions
 from .credits import Credits
 from .deliveries import Deliveries
 from .disk_stories import has_stores
+from .dissolved import Remains
 from .drains import Drains
 from .duplicates import MessageIds
 from .exchanges import Exchanges
@@ -194,6 +195,7 @@ class Story:
         self.actives = Actives(self.world, self.watch, seed)
         self.auto_deletes = AutoDeletes(self.world, self.watch, seed)
         self.idle_queues = IdleQueues(self.world, self.watch, seed)
+        self.remains = Remains(self.world, self.watch, self, seed)
         self.made_names = MadeNames(self.watch, seed)
         self.lifetimes = Lifetimes(self.world, self.watch)
         self.own_queues = OwnQueues(self.world, self.watch, seed)
@@ -886,6 +888,7 @@ class Story:
 
     def _finish(self, alive: list[Client]) -> None:
         world = self.world
+        self.until(lambda: not self.watch.wiring.dissolving, "of deleted queues nothing is left", HEAL_US)
         quiet_us = QUIET_US if self.disks is None else 4 * QUIET_US  # stores prove what they wrote last, and tidy up
         world.run_for(quiet_us)
         # A replica that was sent away for being behind is replaced seconds later, and the new one writes its promise.
