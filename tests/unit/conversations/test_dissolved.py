@@ -25,6 +25,7 @@ from mantamq.protocol.wire.client_frames import (
 from mantamq.protocol.wire.log_frames import Request
 from mantamq.protocol.wire.message import decode, encode
 from mantamq.protocol.wire.queue_frames import ACCEPT, DeadLetter, DeadLettered
+from mantamq.protocol.wire.version import KNOWS_DISSOLVED
 from mortal_cluster import MortalCluster
 
 BEAT_MS = DEFAULT_TIMING.heartbeat_ms
@@ -196,3 +197,43 @@ def test_a_replica_that_begins_anew_takes_part():
     cluster.pass_time(30_000)
     assert [body for body, _ in letters(cluster)] == [b"1", b"2", b"3"]
     assert kept(cluster) == {"dead"}
+
+
+def test_what_is_deleted_does_not_come_back_to_a_queue_of_its_name():
+    cluster = MemoryCluster()
+    client = declared(cluster)
+    assert client.command("bind", exchange="lost", queue="q").code == ""
+    sent(client, 2)
+    held = cluster.hold(DeadLetter)
+    assert client.command("delete_queue", name="q").value["dead_letters"] == 2
+    assert client.command("declare_queue", name="q", alternate="lost").code == ""
+    assert client.command("bind", exchange="lost", queue="q").code == ""
+    cluster.let_go(held)
+    cluster.pass_time(3 * BEAT_MS)
+    assert len(letters(cluster)) == 2 and client.command("queue", name="q").value["messages"] == 0
+
+
+def test_while_a_member_is_older_it_goes_with_what_is_in_it():
+    cluster = MemoryCluster()
+    client = declared(cluster)
+    sent(client, 2)
+    for broker in cluster.members:
+        cluster.machines[broker].cluster.versions.least = KNOWS_DISSOLVED - 1
+    assert client.command("delete_queue", name="q").value == {"changed": True, "dead_letters": 0}
+    assert kept(cluster) == {"dead"} and letters(cluster) == []
+
+
+def test_a_broker_that_begins_anew_says_that_nothing_more_comes_from_it():
+    cluster = MortalCluster()
+    client = declared(cluster)
+    sent(client, 2)
+    held = cluster.hold(DeadLetter)
+    cluster.kill("b3", "b3.r0")
+    client.command("delete_queue", name="q")
+    cluster.pass_time(3000)
+    cluster.add_broker("b3")
+    cluster.pass_time(5000)
+    assert set(cluster.machines["b3"].wiring.dissolving) == set(cluster.machines["b1"].wiring.dissolving) != set()
+    cluster.let_go(held)
+    cluster.pass_time(3 * BEAT_MS)
+    assert [body for body, _ in letters(cluster)] == [b"1", b"2"] and kept(cluster) == {"dead"}
