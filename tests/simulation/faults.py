@@ -327,7 +327,7 @@ class Faults:
             return False
         if self._out(broker, machine):
             return False
-        for queue in machine.wiring.queues():
+        for queue in machine.wiring.all_kept():
             replica = self.world.machines.get(machine.placement.of.get(queue.id, ""))
             hosted = replica.queues.get(queue.id) if replica is not None else None
             if hosted is None or hosted.keeper.blank:

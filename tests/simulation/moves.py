@@ -65,7 +65,7 @@ class Moves:
             machine = world.machines.get(broker)
             if machine is None or machine.keeper.blank or set(machine.cluster.voters) != everybody:
                 return False
-            for id in (queue.id for queue in machine.wiring.queues()):
+            for id in (queue.id for queue in machine.wiring.all_kept()):
                 replica = world.machines.get(machine.placement.of.get(id, ""))
                 hosted = replica.queues.get(id) if replica is not None else None
                 if hosted is None or hosted.keeper.blank or set(hosted.keeper.voters) != everybody:

@@ -171,7 +171,8 @@ class Recovered:
     def _lasting(self, stream: str) -> bool:
         """Whether a stream is on disks."""
         name = stream.rpartition("#")[0]
-        defined = self.watch.wiring.defined.get(name) if self.watch.wiring.ids.get(name) == stream else None
+        wiring = self.watch.wiring
+        defined = wiring.defined.get(name) if wiring.ids.get(name) == stream else wiring.dissolving.get(stream)
         return stream == CLUSTER or (defined is not None and bool(defined[1]))
 
     def _is_old(self, voter: str, stream: str, disk: StreamOnDisk) -> bool:
@@ -275,8 +276,10 @@ class Recovered:
             {exchange.name: exchange.type for exchange in wiring.exchanges()},
             {(binding.exchange, binding.queue, binding.key) for binding in wiring.bindings()},
             {(link.exchange, link.queue, link.key) for link in wiring.links()},
+            set(wiring.dissolving),
         )
-        if found != (wanted := (model.ids, model.exchanges, model.bindings, set(model.links))):
+        wanted = model.ids, model.exchanges, model.bindings, set(model.links), set(model.dissolving)
+        if found != wanted:
             raise Violation(f"I24: {name} has recovered at {commit} the wiring {found}, the model says {wanted}")
 
     # ---- I28
@@ -365,7 +368,8 @@ class Recovered:
                 self._judge(source, event)
 
     def _judge(self, source: str, event: events.Lost) -> None:
-        defined = self.watch.wiring.defined.get(event.queue.rpartition("#")[0])
+        wiring = self.watch.wiring
+        defined = wiring.dissolving.get(event.queue) or wiring.defined.get(event.queue.rpartition("#")[0])
         if defined is None or not defined[1]:
             return  # transient: `losses.Keeping`
         self.counts["lost"] += 1
