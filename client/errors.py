@@ -127,6 +127,12 @@ class Lost(Deleted):
     code = codes.LOST
 
 
+class TimedOut(LinkClosed):
+    """The receiver held a message for longer than its queue lets it: all that it held is back in the queue."""
+
+    code = codes.TIMED_OUT
+
+
 class Gone(Deleted, NotFound):
     """The exchange or queue of this sender or receiver is not there any more."""
 
@@ -174,6 +180,7 @@ BY_CODE: dict[str, type[MantaError]] = {
     codes.UNAVAILABLE: Unavailable,
     codes.DELETED: Deleted,
     codes.LOST: Lost,
+    codes.TIMED_OUT: TimedOut,
     codes.WRONG_VERSION: ProtocolError,
     codes.INTERNAL: MantaError,
 }

@@ -74,6 +74,7 @@ class QueueKeywords(TypedDict, total=False):
     exclusive: bool | None
     message_ttl_s: float | None
     expires_s: float | None
+    consumer_timeout_s: float | None
     dead_letters: str | None
     delivery_limit: int | None
     dead_letter_key: str | None
@@ -92,7 +93,7 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
          "dead_letter_key": "manta.dead_letter_key",
          "dedupe_window_s": "manta.dedupe_window_s", "dedupe_window_count": "manta.dedupe_window_count",
          "message_ttl_s": "x-message-ttl", "expires_s": "x-expires",
-         "internal": "manta.internal", "auto_delete": "manta.auto_delete",
+         "consumer_timeout_s": "x-consumer-timeout", "internal": "manta.internal", "auto_delete": "manta.auto_delete",
          "auto_delete_timeout_s": "qpid.auto_delete_timeout", "exclusive": "manta.exclusive",
          "sequence": "qpid.msg_sequence", "initial": "qpid.ive"}  # fmt: skip
 """Keyword of `declare_queue` or `declare_exchange` -> the argument that it is."""
@@ -241,6 +242,7 @@ class Management:
         dedupe_window_s: int | None = None, dedupe_window_count: int | None = None,
         auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
         message_ttl_s: float | None = None, expires_s: float | None = None,
+        consumer_timeout_s: float | None = None,
     ) -> bool | str:  # fmt: skip
         """Create a queue unless it is there.
 
@@ -305,6 +307,9 @@ class Management:
             expires_s: it goes, with what is in it, when nobody has used it for so many seconds: it has no consumer, at
                 whatever broker, and nobody declares it again; browsers and senders do not count; "x-expires", in
                 milliseconds.
+            consumer_timeout_s: a receiver that holds a message for longer ends (`TimedOut`), and all that it holds goes
+                back, as a delivery that has failed; what it settles later is in `session.lost`; never, unless given;
+                "x-consumer-timeout", in milliseconds.
             exclusive: it is this connection's alone, at whatever broker: others may send to it, and do not declare,
                 receive from, browse, purge, delete, bind or unbind it. It goes when this connection is closed, or has
                 been gone for `auto_delete_timeout_s`; "manta.exclusive".
@@ -327,7 +332,8 @@ class Management:
                  "dead_letter_key": dead_letter_key,
                  "dedupe_window_s": dedupe_window_s, "dedupe_window_count": dedupe_window_count,
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
-                 "message_ttl_s": message_ttl_s, "expires_s": expires_s, "exclusive": exclusive}  # fmt: skip
+                 "message_ttl_s": message_ttl_s, "expires_s": expires_s,
+                 "consumer_timeout_s": consumer_timeout_s, "exclusive": exclusive}  # fmt: skip
         try:
             return self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:
@@ -539,6 +545,7 @@ class AsyncManagement:
         dedupe_window_s: int | None = None, dedupe_window_count: int | None = None,
         auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
         message_ttl_s: float | None = None, expires_s: float | None = None,
+        consumer_timeout_s: float | None = None,
     ) -> bool | str:  # fmt: skip
         """As `Connection.declare_queue`."""
         typed: dict[str, Any] = {
@@ -551,7 +558,8 @@ class AsyncManagement:
                  "dead_letter_key": dead_letter_key,
                  "dedupe_window_s": dedupe_window_s, "dedupe_window_count": dedupe_window_count,
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
-                 "message_ttl_s": message_ttl_s, "expires_s": expires_s, "exclusive": exclusive}  # fmt: skip
+                 "message_ttl_s": message_ttl_s, "expires_s": expires_s,
+                 "consumer_timeout_s": consumer_timeout_s, "exclusive": exclusive}  # fmt: skip
         try:
             return await self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:

@@ -58,6 +58,7 @@ UNAVAILABLE = "unavailable"
 UNROUTABLE = "unroutable"
 LIMIT = "resource-limit-exceeded"
 NO_STORE = "no-store"
+TIMED_OUT = "consumer-timeout"
 INTERNAL = "internal"
 
 STORE_LOCKED = "store-locked"

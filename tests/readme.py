@@ -206,6 +206,16 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/conversations/test_auto_delete.py::test_a_broker_that_comes_back_counts_anew_and_knows_what_was_left",
         "tests/unit/protocol/wiring/test_idle_queues.py::test_a_snapshot_has_it",
     ],
+    "A time-out of consumers": [
+        "tests/unit/client/test_consumer_timeout.py::test_who_holds_a_message_for_longer_is_sent_away_and_others_get_it",
+        "tests/unit/client/test_consumer_timeout.py::test_what_was_not_even_fetched_counts",
+        "tests/unit/client/test_consumer_timeout.py::test_at_whatever_broker_it_is",
+        "tests/unit/client/test_consumer_timeout.py::test_the_asyncio_twin",
+    ],
+    "All that it held is back in its place by then": [
+        "tests/unit/client/test_consumer_timeout.py::test_who_holds_a_message_for_longer_is_sent_away_and_others_get_it",
+        "tests/unit/client/test_consumer_timeout.py::test_who_settles_late_finds_that_in_lost",
+    ],
     "A queue's own time to live:": [
         "tests/unit/client/test_message_ttl.py::test_each_message_expires_so_long_after_it_came_or_earlier_by_its_own",
         "tests/unit/client/test_message_ttl.py::test_in_every_kind_of_queue",

@@ -22,7 +22,17 @@ from ...protocol.wire.frame import Frame
 from ...protocol.wire.message import decode
 from ...protocol.wire.plain import check
 from ...protocol.wire.queue_frames import ACCEPT, MODIFY, RELEASE, Modification
-from ..errors import ConnectionLost, Invalid, LinkClosed, MantaError, NotAllowed, Unavailable, again, link_ended
+from ..errors import (
+    ConnectionLost,
+    Invalid,
+    LinkClosed,
+    MantaError,
+    NotAllowed,
+    TimedOut,
+    Unavailable,
+    again,
+    link_ended,
+)
 from ..message import Message, undecodable
 from .moments import behind, each
 from .patience import Patience
@@ -368,7 +378,8 @@ class ReceiverCore:
     def settle(self, kind: int, message: Message) -> None:
         """Accept, release or reject a fetched message.
 
-        A message of a connection that is lost is back in the queue: that is not raised, it is in `lost`.
+        A message of a connection that is lost, or of a receiver that has held one for too long, is back in the queue:
+        that is not raised, it is in `lost`.
 
         Raises:
             NotAllowed: it was settled already, or this receiver's messages are not settled.
@@ -388,6 +399,9 @@ class ReceiverCore:
         if self.failure is not None:
             if isinstance(self.failure, ConnectionLost):
                 self.check()
+            if isinstance(self.failure, TimedOut):  # who settles late has done it all the same
+                self.lost.append(position)
+                return
             raise LinkClosed(f"message {position} is back in queue {self.queue!r}: its receiver has ended")
         runs = self._gathered.get(kind)
         if runs is None:
@@ -491,16 +505,20 @@ class ReceiverCore:
         for message in self.unsettled.values():
             message._acquisition = _STALE
         self._returned = set(self.unsettled)
-        for kind, runs in (*self._disposing.values(), *self._gathered.items()):
-            if kind not in _GOES_BACK:  # what was to go back has gone back
-                self._lose(runs)
-        self._disposing.clear()
-        self._gathered.clear()
+        self._lose_under_way()
         self._count = self._disposed = self._answered = 0
         if self._settles:
             self._drop()
         self._resumed_after = self._seen
         self.credit = 0
+
+    def _lose_under_way(self) -> None:
+        """Whether these settlements have counted nobody will say."""
+        for kind, runs in (*self._disposing.values(), *self._gathered.items()):
+            if kind not in _GOES_BACK:  # what was to go back has gone back
+                self._lose(runs)
+        self._disposing.clear()
+        self._gathered.clear()
 
     def _note_before(self, broker: str) -> None:
         """Note the messages that the next broker must wait for, so that they come first and in their order."""
@@ -559,6 +577,8 @@ class ReceiverCore:
 
     def detached(self, frame: Detached) -> None:
         self.ended(link_ended(frame.code, frame.text))
+        if isinstance(self.failure, TimedOut):
+            self._lose_under_way()
 
     def ready(self) -> bool:
         return self.available > 0 or self.failure is not None

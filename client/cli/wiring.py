@@ -112,6 +112,9 @@ def queue_add(
     expires_s: Annotated[
         float | None, typer.Option("--expires-s", help="it goes when nobody has used it for so many seconds")
     ] = None,
+    consumer_timeout_s: Annotated[
+        float | None, typer.Option("--consumer-timeout-s", help="who holds a message for longer is sent away")
+    ] = None,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""
@@ -126,6 +129,7 @@ def queue_add(
                 dead_letter_key=dead_letter_key, dedupe_window_s=dedupe_window_s,
                 dedupe_window_count=dedupe_window_count, auto_delete=auto_delete or None,
                 auto_delete_timeout_s=auto_delete_timeout_s, message_ttl_s=message_ttl_s, expires_s=expires_s,
+                consumer_timeout_s=consumer_timeout_s,
             )  # fmt: skip
         except Invalid as refused:
             raise Invalid(_as_typed(refused.text)) from None

@@ -8,7 +8,7 @@ from typing import Any
 from ..wire.frame import Frame
 from ..wire.log_frames import Evicted, Left, Update
 from ..wire.majority_frames import ResetDone
-from ..wire.queue_frames import Cancelled, Deliver, Drained, GivenUp, QueueReply, Settled
+from ..wire.queue_frames import Cancelled, Deliver, Drained, GivenUp, HeldTooLong, QueueReply, Settled
 from ..wire.verdict_frames import Judged
 from .lifecycle import Lifecycle
 from .questions import Questions
@@ -25,6 +25,7 @@ def cluster_rules(
         Deliver: receivers.deliver,
         Settled: receivers.settled,
         Drained: receivers.drained,
+        HeldTooLong: receivers.timed_out,
         QueueReply: lambda peer, frame: questions.replied(frame),
         Judged: lambda peer, frame: transfers.verdicts.heard(frame),
         **questions.fellows.rules(),

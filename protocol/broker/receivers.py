@@ -12,13 +12,24 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from ..errors import IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
+from ..errors import IN_USE, INVALID, NOT_ALLOWED, NOT_FOUND, TIMED_OUT, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..queue.selector import selector
 from ..queue.settings import QueueSettings
 from ..wire.client_frames import AttachReceiver, Delivery, Detached, Dispose, Disposed, Flow, FlowDrained
 from ..wire.events import AnyEvent, InUse
-from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Deliver, Drained, Modification, Settle, Settled
+from ..wire.queue_frames import (
+    Cancel,
+    Cancelled,
+    Consume,
+    Credit,
+    Deliver,
+    Drained,
+    HeldTooLong,
+    Modification,
+    Settle,
+    Settled,
+)
 from ..wire.settings import read
 from ..wire.version import KNOWS_EXCLUSIVE, KNOWS_MODIFY, KNOWS_NO_LOCAL, spoken
 from ..wiring.definitions import QueueDefinition
@@ -235,6 +246,21 @@ class Receivers:
             self._outbox.send(found[0].peer, FlowDrained(found[1].handle, frame.available))
 
     # ---- they go
+
+    def timed_out(self, peer: str, frame: HeldTooLong) -> None:
+        """A consumer has held a message for longer than its queue lets it."""
+        session, link = self.subs.get(frame.sub, (None, None))
+        definition = self._cluster.wiring.by_id(frame.queue)
+        if session is None or link is None or link.closing or definition is None:
+            return
+        self._outbox.send(link.replica, Cancel(link.queue, link.sub, True))
+        seconds = read(QueueSettings, definition.arguments).consumer_timeout_ms / 1000
+        text = (
+            f"a message of queue {definition.name!r} was not settled within {seconds:g} s (consumer_timeout_s), and "
+            "all that this receiver held is back in the queue: open another one, and settle sooner or declare the "
+            "queue with more"
+        )
+        self._end(session, link, TIMED_OUT, text)
 
     def detach(self, session: Session, handle: int) -> None:
         """The client detaches a receiver.

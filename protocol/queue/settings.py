@@ -74,6 +74,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
     message_ttl_ms: each message expires so long after it came, in ms, or earlier by its own ttl; 0: at once, unless a
         consumer that waits gets it; `DEFAULT`: never.
     expires_ms: it goes when nobody has used it for so long, in ms; 0: it stays.
+    consumer_timeout_ms: a consumer that holds a message for longer is ended, and what it holds goes back; 0: never.
     exclusive: it is the client's that has declared it, and goes when its connection is closed, or gone for as long.
     dedupe_window_s, dedupe_window_count: a message whose id came within so many seconds, or among so many ids before
         it, does not come in; 0: without such a bound, and without both it looks at no ids.
@@ -229,6 +230,11 @@ class QueueSettings(msgspec.Struct, frozen=True):
     expires_ms: Annotated[
         int, Meta(ge=1, lt=1 << 48),
         Argument("x-expires", "give a number of milliseconds, 1 to 2^48, or leave it out to have the queue stay"),
+    ] = 0  # fmt: skip
+
+    consumer_timeout_ms: Annotated[
+        int, Meta(ge=1, lt=1 << 48),
+        Argument("x-consumer-timeout", "give a number of milliseconds, 1 to 2^48, or leave it out for none"),
     ] = 0  # fmt: skip
 
     exclusive: Annotated[

@@ -15,7 +15,7 @@ from ..limits import DEFAULT, Limits
 from ..lock.holder import LockHolder
 from ..log.keeper import Keeper
 from ..queue.applied import Applied
-from ..queue.dispatch import Dispatcher, DrainMark
+from ..queue.dispatch import DrainMark
 from ..queue.observers import QueueObserver
 from ..queue.policies import policies_of
 from ..queue.sequence import shown
@@ -49,6 +49,7 @@ from ..wire.queue_frames import Cancel, DeadLettered, QueueCommand
 from .acknowledgements import Acknowledgements
 from .catch_up import CatchUp
 from .commands import Commands
+from .consumer_timeouts import dispatcher_of
 from .consumers import QueueConsumers
 from .dead_letters import DeadLetters
 from .expiry import Expiries
@@ -107,7 +108,7 @@ class HostedQueue:
         policies = policies_of(state, settings)
         for policy in policies.of_state:
             state.include(policy)
-        dispatcher = self.dispatcher = Dispatcher(
+        dispatcher = self.dispatcher = dispatcher_of(settings, outbox)(
             state, policies.order, policies.allocator, timing, limits, shown(state, settings)
         )
         told = tuple[QueueObserver, ...](observer.hosted(state, dispatcher) for observer in observers)

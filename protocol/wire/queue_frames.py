@@ -163,6 +163,13 @@ class Cancelled(Frame):
     sub: int
 
 
+class HeldTooLong(Frame):
+    """A consumer has held a message for longer than the queue lets it: end it."""
+
+    queue: str
+    sub: int
+
+
 class Deliver(Frame):
     """Messages for a subscription.
 

@@ -83,8 +83,8 @@ What a deleted queue still holds goes to its alternate: `DeleteQueue.aside`, `Di
 Queues that take each message id once in a window, with `QueueSnapshot.ids` and `id_times`, which a member before 12
 would take every time: refused while one is in the cluster.
 Queues whose messages expire by the queue's own time, which a member before 12 would keep, and queues that go when
-nobody has used them for long, which such a member would not know of: refused while one is in the cluster;
-`WiringSnapshot.idle`."""
+nobody has used them for long, or end consumers that hold messages for long, which such a member would not know of:
+refused while one is in the cluster; `WiringSnapshot.idle`; `HeldTooLong` between processes of one version."""
 KNOWS_WHO_ASKS = 12
 """The minor version from which members look where an event applies whether the client that asks may ask that."""
 KNOWS_DISSOLVED = 12

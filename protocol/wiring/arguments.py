@@ -141,7 +141,7 @@ def queue_known_from(arguments: dict[str, Any]) -> int:
     settings = read(QueueSettings, arguments)
     if settings.dedupes:
         return KNOWS_DEDUPLICATION
-    if settings.message_ttl_ms >= 0 or settings.expires_ms:
+    if settings.message_ttl_ms >= 0 or settings.expires_ms or settings.consumer_timeout_ms:
         return KNOWS_TIMES
     if settings.auto_delete or settings.exclusive:
         return KNOWS_AUTO_DELETE

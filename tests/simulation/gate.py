@@ -70,6 +70,7 @@ from . import (
     mutants_selectors,
     mutants_sequences,
     mutants_several,
+    mutants_timeouts,
     mutants_truth,
     no_locals,
     own_queues,
@@ -78,6 +79,7 @@ from . import (
     selectors,
     several_keys,
     stops,
+    timeouts,
     workload,
 )
 from .explore import STORIES, Explorer
@@ -118,6 +120,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
             mutants_routes,
             mutants_selectors,
             mutants_several,
+            mutants_timeouts,
             mutants_truth,
             mutants_counts,
             mutants_alerts,
@@ -177,6 +180,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **dict.fromkeys(mutants_duplicates.ALL, _TWICE),
     **{name: [(auto_deletes, "STORIES", 1.0)] for name in mutants_auto_delete.ALL},
     **{name: [(idle_queues, "STORIES", 1.0)] for name in mutants_idle.ALL},
+    **{name: [(timeouts, "STORIES", 1.0)] for name in mutants_timeouts.ALL},
     **{name: [(lifetimes, "STORIES", 1.0)] for name in mutants_lifetimes.ALL},
     **{name: [(made_names, "STORIES", 1.0)] for name in mutants_made_names.ALL},
     **{name: [(own_queues, "STORIES", 1.0)] for name in mutants_own_queues.ALL},

@@ -8,7 +8,7 @@ from typing import Any
 
 from mantamq.protocol.wire.queue_frames import Consume, Deliver
 
-from . import alerts, deaths, duplicates, lifetimes
+from . import alerts, deaths, duplicates, lifetimes, timeouts
 from .checkers import Watcher
 from .deliveries import Deliveries
 from .model import ModelQueue, Violation, each
@@ -51,6 +51,7 @@ NAMES = {
     "dead_letters": ("manta.dead_letters",),
     "dead_letter_key": ("manta.dead_letter_key", "x-dead-letter-routing-key"),
     "message_ttl_ms": ("x-message-ttl",),
+    "consumer_timeout_ms": ("x-consumer-timeout",),
     **{name: (f"qpid.{name}",) for flow in (*FLOWS, *NO_FLOW) for name in flow},
     **alerts.NAMES,
     **duplicates.NAMES,
@@ -86,10 +87,12 @@ class Kinds:
         self._deaths = deaths.DeathChoices(seed)
         self._windows = duplicates.WindowChoices(seed)
         self._lifetimes = lifetimes.LifetimeChoices(seed)
+        self._timeouts = timeouts.TimeoutChoices(seed)
 
     def kind(self, alternate: str, fleeting: bool = False) -> Kind:
         """Of a new queue; empty: it is plain. `fleeting`: it may be deleted at any time, also by itself."""
-        return self._lifetimes.some(self._windows.some(self._deaths.some(self._kind(fleeting), alternate)))
+        kind = self._windows.some(self._deaths.some(self._kind(fleeting), alternate))
+        return self._timeouts.some(self._lifetimes.some(kind), fleeting)
 
     def _kind(self, fleeting: bool) -> Kind:
         if fleeting and any(LIMITS) and self._destroy and self._destroyers.random() < 0.7:

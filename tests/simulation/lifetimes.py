@@ -38,7 +38,10 @@ class LifetimeChoices:
 def in_seconds(kind: dict[str, Any]) -> dict[str, Any]:
     """As a client's user says it."""
     return {
-        what.replace("_ms", "_s"): value / 1000 if what == "message_ttl_ms" else value for what, value in kind.items()
+        f"{what.removesuffix('_ms')}_s" if what.endswith("_ms") else what: value / 1000
+        if what.endswith("_ms")
+        else value
+        for what, value in kind.items()
     }
 
 

@@ -58,6 +58,7 @@ from .several_keys import SeveralKeys
 from .singles import QUEUE as SINGLE
 from .singles import Singles
 from .stops import Stops
+from .timeouts import Timeouts
 from .users import User
 from .world import BROKERS, START_US, Machines, World
 
@@ -198,6 +199,7 @@ class Story:
         self.remains = Remains(self.world, self.watch, self, seed)
         self.made_names = MadeNames(self.watch, seed)
         self.lifetimes = Lifetimes(self.world, self.watch)
+        self.timeouts = Timeouts(self.world, self.watch)
         self.own_queues = OwnQueues(self.world, self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
@@ -703,6 +705,7 @@ class Story:
         self.until(self.auto_deletes.over, "what has lost its last consumer has gone")
         self.until(self.idle_queues.over, "what nobody has used has gone")
         self.until(self.lifetimes.over, "what has expired has gone")
+        self.until(self.timeouts.over, "who holds a message for too long has been ended")
         alive = [client for client in self.clients if client.alive] or [self.client()]
         for name in self.temporary[::2]:
             alive[0].command("delete_queue", name=name)

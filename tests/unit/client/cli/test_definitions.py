@@ -88,7 +88,7 @@ QUEUES: dict[str, dict[str, Any]] = {
     "fair": {"manta.fair_key": "tenant"},
     "stamped": {"qpid.queue_msg_sequence": "n"},
     "single": {"x-single-active-consumer": True},
-    "times": {"x-message-ttl": 60_000, "x-expires": 10**9},
+    "times": {"x-message-ttl": 60_000, "x-expires": 10**9, "x-consumer-timeout": 5},
     "passing": {"manta.auto_delete": True, "qpid.auto_delete_timeout": 5},
     "letters": {"manta.dead_letters": "rejected", "manta.delivery_limit": 3, "manta.dead_letter_key": "k"},
     "alerts": {
