@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mantamq.protocol.broker.receivers import Receivers
 from mantamq.protocol.replica.consumer_timeouts import TimedDispatcher
-from mantamq.protocol.wire.queue_frames import Cancel
+from mantamq.protocol.wire.queue_frames import Cancel, HeldTooLong
 
 from .planting import planted
 
@@ -20,16 +20,13 @@ def nobody_looks_how_long_a_message_is_held(patch: Patch) -> None:
 
 def who_has_settled_is_ended_all_the_same(patch: Patch) -> None:
     """Whether it still holds what it was given is not looked at."""
-    look = TimedDispatcher._look
 
     def blind(self: Any) -> None:
-        for until_ms, sub, acquisition in self._given:
-            if until_ms <= self._outbox.now_ms and sub in self.subscriptions:
-                self.subscriptions[sub].held.setdefault(acquisition, None)
-        look(self)
-        for subscription in self.subscriptions.values():
-            for acquisition in [a for a, held in subscription.held.items() if held is None]:
-                del subscription.held[acquisition]
+        while self._given and self._given[0][0] <= self._outbox.now_ms:
+            _, sub, _ = self._given.popleft()
+            if sub in self.subscriptions and sub not in self._told:
+                self._told.add(sub)
+                self._outbox.send(self._outbox.broker, HeldTooLong(self.state.id, sub))
 
     patch.setattr(TimedDispatcher, "_look", blind)
 
