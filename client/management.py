@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
-from .books.abilities import MADE_NAMES, Ability
+from .books.abilities import MADE_NAMES, POLICIES, Ability
 from .definitions.document import document_of
 from .durations import IN_MS, in_ms
 from .errors import Invalid, NotFound
@@ -161,6 +161,19 @@ def _unbind_exchange(exchange: str, to_exchange: str, key: str) -> _Ask[None]:
     return _Ask("unbind", {"exchange": exchange, "to_exchange": to_exchange, "key": key}, _nothing)
 
 
+def _add_policy(
+    name: str, pattern: str, priority: int, operator: bool, alternate: str, arguments: dict[str, Any] | None,
+    **typed: Any,
+) -> _Ask[bool]:  # fmt: skip
+    given = _with_typed(arguments, {keyword: value for keyword, value in typed.items() if value is not None})
+    what = {"name": name, "pattern": pattern, "arguments": given, "priority": priority, "operator": operator}
+    return _Ask("add_policy", what | {"alternate": alternate}, _changed, POLICIES)
+
+
+def _delete_policy(name: str, operator: bool) -> _Ask[None]:
+    return _Ask("delete_policy", {"name": name, "operator": operator}, _nothing, POLICIES)
+
+
 def _purge(name: str, count: int) -> _Ask[int]:
     return _Ask("purge", {"name": name, "count": count}, _purged)
 
@@ -177,6 +190,7 @@ def _resolve(name: str) -> _Ask[str]:
 _QUEUES: _Ask[list[Description]] = _Ask("queues", {}, lambda value: value)
 _EXCHANGES: _Ask[list[Description]] = _Ask("exchanges", {}, lambda value: value)
 _BINDINGS: _Ask[list[Description]] = _Ask("bindings", {}, lambda value: value)
+_POLICIES: _Ask[list[Description]] = _Ask("policies", {}, lambda value: value, POLICIES)
 _DEFINITIONS: _Ask[Description] = _Ask("definitions", {}, lambda value: document_of(value))
 _STATUS: _Ask[Description] = _Ask("status", {}, lambda value: value)
 
@@ -448,6 +462,48 @@ class Management:
         """Undo `bind_exchange`. Raises NotFound."""
         self._ask(_unbind_exchange(exchange, to_exchange, key))
 
+    def add_policy(
+        self, name: str, pattern: str, *, priority: int = 0, operator: bool = False, alternate: str = "",
+        arguments: dict[str, Any] | None = None, max_count: int | None = None, max_size: int | None = None,
+        overflow: str | None = None, delivery_limit: int | None = None, dead_letters: str | None = None,
+        dead_letter_key: str | None = None,
+    ) -> bool:  # fmt: skip
+        """Have queues whose names fit a pattern get settings that they do not name themselves, from now on: those that
+        are declared after this. What a queue has got stays, whatever becomes of the policy. One of that name is
+        replaced. Of several that fit, the one with the highest priority is the queue's, and no other.
+
+        Args:
+            pattern: a regular expression that is searched for in the name: `^orders[.]`; without back references, and
+                without what looks ahead or behind, so that none takes long.
+            priority: the highest one wins; of equals the name that comes first.
+            operator: the numbers are the most that a queue gets, whatever it or another policy says; of max_count,
+                max_size and delivery_limit. These have names and priorities of their own.
+            alternate: as of `declare_queue`, as are the others; where there is no such exchange, the queue has none.
+            arguments: the same by brokers' names, such as "x-max-length".
+
+        Returns:
+            Whether it is new, or another one than before.
+
+        Raises:
+            Invalid: it is no pattern, and where; or it sets nothing, or what no policy can set. Unavailable: a member
+                of the cluster is of an older version.
+        """
+        return self._ask(
+            _add_policy(
+                name, pattern, priority, operator, alternate, arguments, max_count=max_count, max_size=max_size,
+                overflow=overflow, delivery_limit=delivery_limit, dead_letters=dead_letters,
+                dead_letter_key=dead_letter_key,
+            )
+        )  # fmt: skip
+
+    def delete_policy(self, name: str, operator: bool = False) -> None:
+        """Delete a policy; queues that have got something by it keep that. Raises NotFound."""
+        self._ask(_delete_policy(name, operator))
+
+    def policies(self) -> list[Description]:
+        """All policies, those of operators behind the others: name, pattern, priority, operator, and `settings`."""
+        return self._ask(_POLICIES)
+
     def purge(self, name: str, count: int = 0) -> int:
         """Discard available messages, at most `count` from the head (0: all). Returns how many. Raises NotFound."""
         return self._ask(_purge(name, count))
@@ -623,6 +679,29 @@ class AsyncManagement:
     async def unbind_exchange(self, exchange: str, to_exchange: str, key: str = "") -> None:
         """As `Connection.unbind_exchange`."""
         await self._ask(_unbind_exchange(exchange, to_exchange, key))
+
+    async def add_policy(
+        self, name: str, pattern: str, *, priority: int = 0, operator: bool = False, alternate: str = "",
+        arguments: dict[str, Any] | None = None, max_count: int | None = None, max_size: int | None = None,
+        overflow: str | None = None, delivery_limit: int | None = None, dead_letters: str | None = None,
+        dead_letter_key: str | None = None,
+    ) -> bool:  # fmt: skip
+        """As `Connection.add_policy`."""
+        return await self._ask(
+            _add_policy(
+                name, pattern, priority, operator, alternate, arguments, max_count=max_count, max_size=max_size,
+                overflow=overflow, delivery_limit=delivery_limit, dead_letters=dead_letters,
+                dead_letter_key=dead_letter_key,
+            )
+        )  # fmt: skip
+
+    async def delete_policy(self, name: str, operator: bool = False) -> None:
+        """As `Connection.delete_policy`."""
+        await self._ask(_delete_policy(name, operator))
+
+    async def policies(self) -> list[Description]:
+        """As `Connection.policies`."""
+        return await self._ask(_POLICIES)
 
     async def purge(self, name: str, count: int = 0) -> int:
         """As `Connection.purge`."""

@@ -143,6 +143,26 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_request_reply.py::test_a_reply_that_comes_late_is_dropped",
         "tests/unit/client/test_request_reply.py::test_what_cannot_be_routed_fails_at_once",
     ],
+    "Policies give queues by the pattern of their names": [
+        "tests/unit/client/test_policies.py::test_queues_that_are_declared_after_it_get_what_it_says",
+        "tests/unit/protocol/wiring/test_queue_policies.py::test_a_queue_gets_what_the_policy_of_its_name_says",
+        "tests/unit/client/cli/test_cli.py::test_policies",
+    ],
+    "Of several that fit, the one with the": [
+        "tests/unit/protocol/wiring/test_queue_policies.py::test_the_highest_priority_wins_and_then_the_first_name",
+        "tests/unit/protocol/wiring/test_queue_policies.py::test_what_is_declared_goes_before_what_a_policy_says",
+    ],
+    "With --operator the numbers are the most": [
+        "tests/unit/protocol/wiring/test_queue_policies.py::test_an_operators_policy_is_the_most_that_a_queue_gets",
+    ],
+    "A policy sets max_count": [
+        "tests/unit/client/test_policies.py::test_what_is_refused",
+        "tests/unit/protocol/wiring/test_queue_policies.py::test_an_alternate_is_a_policys_where_it_is_there",
+        "tests/unit/protocol/wiring/test_name_patterns.py::test_no_pattern_takes_long",
+    ],
+    "What a queue has got when it was declared stays": [
+        "tests/unit/protocol/wiring/test_queue_policies.py::test_what_is_there_stays_as_it_was_declared",
+    ],
     "Queues without a name": [
         "tests/unit/client/test_made_names.py::test_each_has_a_name_like_no_other_and_may_be_used_by_it",
         "tests/unit/client/cli/test_cli.py::test_a_queue_without_a_name_gets_one",

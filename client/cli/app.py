@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from . import analyze, broker, check, cluster, definitions, doctor, messages, perftest, status, store, wiring
+from . import analyze, broker, check, cluster, definitions, doctor, messages, perftest, policies, status, store, wiring
 from .console import run, say
 
 
@@ -45,6 +45,7 @@ status.register(app)
 check.register(app)
 broker.register(app)
 wiring.register(app)
+policies.register(app)
 definitions.register(app)
 messages.register(app)
 perftest.register(app)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -62,6 +62,20 @@ class UnbindArguments(msgspec.Struct, forbid_unknown_fields=True):
 class PurgeArguments(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     count: int = 0
+
+
+class AddPolicyArguments(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    pattern: str
+    arguments: dict[str, Any] = {}
+    priority: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)] = 0
+    operator: bool = False
+    alternate: str = ""
+
+
+class DeletePolicyArguments(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    operator: bool = False
 
 
 class StatisticsArguments(msgspec.Struct, forbid_unknown_fields=True):

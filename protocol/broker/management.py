@@ -28,18 +28,21 @@ from ..wire.events import (
     DeleteQueue,
     Unbind,
 )
+from ..wire.policy_events import DropPolicy
 from ..wire.settings import names_of, read
-from ..wire.version import KNOWS_EXCHANGES, KNOWS_LINKS, KNOWS_RELAYS, KNOWS_WHO_ASKS
+from ..wire.version import KNOWS_EXCHANGES, KNOWS_LINKS, KNOWS_POLICIES, KNOWS_RELAYS, KNOWS_WHO_ASKS
 from ..wiring.arguments import binding_known_from, check
-from ..wiring.definitions import QueueDefinition
+from ..wiring.definitions import BY_POLICY, QueueDefinition
 from ..wiring.relays import relay_name, relay_of, relayed
 from ..wiring.settings import ExchangeSettings
 from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
 from .command_arguments import (
+    AddPolicyArguments,
     BindArguments,
     DeclareExchangeArguments,
     DeclareQueueArguments,
+    DeletePolicyArguments,
     DeleteQueueArguments,
     NameArguments,
     NoArguments,
@@ -52,6 +55,7 @@ from .declared import all_declared
 from .deletion import Deletions
 from .exclusive_queues import ExclusiveQueues
 from .made_names import named
+from .policy_commands import OLDER_POLICY, described, policy_of
 from .questions import PURGE, STAT, Questions
 from .queue_declaration import OLDER_TEXT, Owner, declaration, with_dead_letters
 from .rebinding import bound, bound_unseen
@@ -242,6 +246,15 @@ class Management:
     def _unbind(self, answer: Answer, a: UnbindArguments, session: Session) -> None:
         self._order(answer, Unbind(a.exchange, a.queue, a.key, a.to_exchange), client=session.client)
 
+    def _add_policy(self, answer: Answer, a: AddPolicyArguments) -> None:
+        self._order(answer, policy_of(a), KNOWS_POLICIES, OLDER_POLICY)
+
+    def _delete_policy(self, answer: Answer, a: DeletePolicyArguments) -> None:
+        self._order(answer, DropPolicy(a.name, a.operator), KNOWS_POLICIES, OLDER_POLICY)
+
+    def _policies(self, answer: Answer, a: NoArguments) -> None:
+        answer([described(one) for one in self._cluster.wiring.policies.snapshot()])
+
     # ---- queues
 
     def _queue_named(self, name: str) -> QueueDefinition:
@@ -351,7 +364,8 @@ def _described(queue: QueueDefinition, report: dict[str, Any]) -> dict[str, Any]
         "kind": kind_of(settings),
         "definition": definition(settings),
     }
-    return declared | report
+    of = queue.arguments.get(BY_POLICY, {})
+    return declared | {name: of[name] for name in ("policy", "operator_policy") if name in of} | report
 
 
 _COMMANDS: dict[str, tuple[Callable[..., None], type[msgspec.Struct]]] = {
@@ -368,6 +382,9 @@ _COMMANDS: dict[str, tuple[Callable[..., None], type[msgspec.Struct]]] = {
     "definitions": (Management._definitions, NoArguments),
     "exchanges": (Management._exchanges, NoArguments),
     "bindings": (Management._bindings, NoArguments),
+    "add_policy": (Management._add_policy, AddPolicyArguments),
+    "delete_policy": (Management._delete_policy, DeletePolicyArguments),
+    "policies": (Management._policies, NoArguments),
     "resolve": (Management._resolve, NameArguments),
     "status": (Management._status, NoArguments),
     "statistics": (Management._statistics, StatisticsArguments),
@@ -375,7 +392,9 @@ _COMMANDS: dict[str, tuple[Callable[..., None], type[msgspec.Struct]]] = {
 
 _WHO_ASKS = frozenset((Management._declare_queue, Management._delete_queue, Management._bind, Management._unbind))
 """Rules to which it matters whose command it is."""
-_LOOKS = frozenset({"queue", "queues", "definitions", "exchanges", "bindings", "resolve", "status", "statistics"})
+_LOOKS = frozenset(
+    {"queue", "queues", "definitions", "exchanges", "bindings", "policies", "resolve", "status", "statistics"}
+)
 """Commands that change nothing."""
 _RESCUED: dict[str, Callable[[Management, Answer, Any], None]] = {
     "queue": Management._defined,

@@ -55,7 +55,7 @@ def declaration(
     """
     if a.name.startswith(RELAYS):
         raise PeerError(NOT_ALLOWED, f"names that begin with {RELAYS} are exchanges' own: rename {a.name!r}")
-    given, alternate = _alternate(a.arguments, a.alternate)
+    given, alternate = alternate_in(a.arguments, a.alternate)
     arguments = check("queue", given, queue_bytes)
     settings = read(QueueSettings, arguments)
     if alternate != a.alternate and settings.overflow == RING:  # by RabbitMQ's words what goes is a dead letter
@@ -78,8 +78,12 @@ def with_dead_letters(event: DeclareQueue, least: int) -> DeclareQueue:
     return replace(event, arguments=by_default(event.arguments, {DEAD_LETTERS: ALL}))
 
 
-def _alternate(arguments: dict[str, Any], alternate: str) -> tuple[dict[str, Any], str]:
-    """The arguments without RabbitMQ's alternate, and the alternate."""
+def alternate_in(arguments: dict[str, Any], alternate: str) -> tuple[dict[str, Any], str]:
+    """The arguments without RabbitMQ's alternate, and the alternate.
+
+    Raises:
+        PeerError: `invalid`, it is none, or two are named.
+    """
     if THEIR_ALTERNATE not in arguments:
         return arguments, alternate
     theirs = arguments[THEIR_ALTERNATE]

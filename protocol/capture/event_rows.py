@@ -45,6 +45,7 @@ from ..wire.events import (
     Supervise,
     Unbind,
 )
+from ..wire.policy_events import DropPolicy, PutPolicy
 from .event_table import Row
 
 _CAUSES = {"enqueue": MAXLEN, "expire": EXPIRED, "dissolve": DELETED}
@@ -281,6 +282,14 @@ def _supervise(base: Row, event: Supervise, done: Applied) -> Iterator[Row]:
     yield base._replace(kind="supervise", inc=event.number, detail=event.name)
 
 
+def _policy(base: Row, event: PutPolicy | DropPolicy, done: Applied) -> Iterator[Row]:
+    kind, text = "drop_policy", _json(operator=event.operator)
+    if isinstance(event, PutPolicy):
+        said = {"pattern": event.pattern, "priority": event.priority, "alternate": event.alternate}
+        kind, text = "put_policy", _json(operator=event.operator, arguments=event.arguments, **said)
+    yield base._replace(kind=kind, queue=event.name, detail=text)
+
+
 def _json(**fields: Any) -> str:
     return json.dumps(fields, sort_keys=True, default=repr)
 
@@ -293,4 +302,5 @@ _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     DeleteExchange: _delete, Bind: _bind, Modify: _settle,
     Unbind: _bind, Member: _member, Rejoin: _rejoin, Return: _return, FlowControl: _flow_control, Exclusive: _in_use,
     Lost: _lost, Supervise: _supervise, InUse: _in_use, Condemn: _condemn, Lift: _condemn, Recount: _recount,
+    PutPolicy: _policy, DropPolicy: _policy,
 }  # fmt: skip

@@ -30,7 +30,8 @@ class Row(NamedTuple):
         part: number of the row among that event's, from 0; of an observed row -1.
         time_us: Unix time in microseconds when the replica that reported the event applied it (or the broker saw it).
         kind: see `LOG_KINDS` and `OBSERVED_KINDS`.
-        queue: id of the queue's stream, "name#number", in a checkpoint "" for the cluster's; of exchanges their name.
+        queue: id of the queue's stream, "name#number", in a checkpoint "" for the cluster's; of exchanges and policies
+            their name.
         broker: the broker that acted; of "evict", "join", "leave", "rejoin", "cluster_flow_on", "cluster_flow_off":
             the one concerned.
         client: client and sender of an enqueue; client of an observed row.
@@ -92,7 +93,7 @@ LOG_KINDS = (
     "start", "enqueue", "discard", "set_aside", "acquire", "accept", "release", "reject", "own", "expire", "purge",
     "dead_letter", "evict", "declare_queue", "delete_queue", "declare_exchange", "delete_exchange", "bind", "unbind",
     "join", "leave", "rejoin", "cluster_flow_on", "cluster_flow_off", "lost", "supervise", "in_use", "not_in_use",
-    "condemn", "lift", "recount", "dissolve", "dissolved",
+    "condemn", "lift", "recount", "dissolve", "dissolved", "put_policy", "drop_policy",
 )  # fmt: skip
 OBSERVED_KINDS = (
     "connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped", "address",

@@ -20,6 +20,7 @@ import msgspec
 from ..errors import BAD_FRAME, PeerError
 from .deletion_events import Dissolve, Dissolved
 from .event import Event
+from .policy_events import DropPolicy, PutPolicy
 from .use_events import Condemn, Exclusive, InUse, Lift, Recount
 
 Ballot = tuple[int, int]
@@ -321,6 +322,8 @@ AnyEvent = (
     | Lift
     | Recount
     | Exclusive
+    | PutPolicy
+    | DropPolicy
     | Supervise
     | Modify
 )

@@ -84,7 +84,9 @@ Queues that take each message id once in a window, with `QueueSnapshot.ids` and 
 would take every time: refused while one is in the cluster.
 Queues whose messages expire by the queue's own time, which a member before 12 would keep, and queues that go when
 nobody has used them for long, or end consumers that hold messages for long, which such a member would not know of:
-refused while one is in the cluster; `WiringSnapshot.idle`; `HeldTooLong` between processes of one version."""
+refused while one is in the cluster; `WiringSnapshot.idle`; `HeldTooLong` between processes of one version.
+`PutPolicy` and `DropPolicy`: a member before 12 would declare queues without what their policies say, so while one
+is in the cluster there are none."""
 KNOWS_WHO_ASKS = 12
 """The minor version from which members look where an event applies whether the client that asks may ask that."""
 KNOWS_DISSOLVED = 12
@@ -93,6 +95,8 @@ KNOWS_DEDUPLICATION = 12
 """The minor version from which a member's queues look at the ids of messages."""
 KNOWS_TIMES = 12
 """The minor version from which a member knows how long a queue's messages live, and since when nobody uses it."""
+KNOWS_POLICIES = 12
+"""The minor version from which a member gives queues what their policies say."""
 KNOWS_DEAD_LETTERS = 11
 """The minor version from which a member sets messages aside for the alternate that nobody has rejected."""
 KNOWS_MADE_NAMES = 11

@@ -84,6 +84,9 @@ def check_name(what: str, name: str) -> None:
 
 BY_DEFAULT = "manta.by_default"
 """Argument in which a broker notes the names of those that nobody has given: they are the cluster's."""
+BY_POLICY = "manta.by_policy"
+"""Argument in which the wiring notes which policies a queue has ("policy", "operator_policy"), what its client gave in
+place of what it got ("given"), and whether its alternate exchange is a policy's ("alternate")."""
 
 
 def by_default(arguments: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
@@ -91,12 +94,24 @@ def by_default(arguments: dict[str, Any], more: dict[str, Any]) -> dict[str, Any
     return arguments | more | {BY_DEFAULT: sorted({*arguments.get(BY_DEFAULT, ()), *more})}
 
 
+def noted(own: dict[str, Any], whole: dict[str, Any], notes: dict[str, Any]) -> dict[str, Any]:
+    """The arguments `whole` of a queue, of which its client has given `own`, with notes on what policies have made of
+    them."""
+    others = {name for name in whole if name not in own and name not in (BY_DEFAULT, BY_POLICY)}
+    before = whole.get(BY_POLICY, {})
+    replaced = {name: own[name] for name in own if canonical(own[name]) != canonical(whole.get(name))}
+    note = before | notes | ({"given": replaced} if replaced else {})
+    return whole | {BY_DEFAULT: sorted(others), BY_POLICY: note}
+
+
 def given(arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments that its client has given: they alone must agree when a queue is declared again, since a cluster
     may go on with other defaults than it had."""
     if BY_DEFAULT not in arguments:
         return arguments
-    return {name: value for name, value in arguments.items() if name not in (BY_DEFAULT, *arguments[BY_DEFAULT])}
+    besides = (BY_DEFAULT, BY_POLICY, *arguments[BY_DEFAULT])
+    replaced = arguments[BY_POLICY].get("given", {}) if BY_POLICY in arguments else {}
+    return {name: value for name, value in arguments.items() if name not in besides} | replaced
 
 
 def check_same(

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from .definitions import Binding, ExchangeDefinition, QueueDefinition
+from .queue_policies import QueuePolicy
 
 
 class FlowSnapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -123,6 +124,7 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     exclusives: ExclusivesSnapshot = ExclusivesSnapshot()
     dissolving: list[QueueDefinition] = []
     idle: list[tuple[str, int]] = []
+    policies: list[QueuePolicy] = []
 
 
 class ClusterOutline(msgspec.Struct, frozen=True, array_like=True):

@@ -34,6 +34,7 @@ from ..wire.events import (
     Supervise,
     Unbind,
 )
+from ..wire.policy_events import DropPolicy, PutPolicy
 from ..wire.settings import read
 from .cluster_flow import ClusterFlow
 from .definitions import (
@@ -53,6 +54,7 @@ from .endings import check_alternate, end, unused
 from .exchanges import Exchange, check_exclusive, check_match, place_of
 from .exclusives import Exclusives, check_owner
 from .idle_queues import IdleQueues, sooner
+from .queue_policies import QueuePolicies
 from .relays import check_no_ring, check_relay, relayed, relays_to
 from .routing import Routing
 from .settings import BindingSettings
@@ -86,6 +88,7 @@ class Wiring(Routing):
         flow: whether flow control is on in the cluster.
         supervisor: the supervisor in office.
         uses: the brokers that use each queue.
+    policies: what queues get by their names.
     vacancies, idle: the queues that go by themselves, and since when nobody uses them.
     exclusives: the queues that one client has for itself, and whether that is connected.
     dissolving: deleted queues of which messages are on their way to their alternates.
@@ -95,6 +98,7 @@ class Wiring(Routing):
         self.flow = ClusterFlow()
         self.supervisor = NOBODY
         self.uses = Uses()
+        self.policies = QueuePolicies()
         self.vacancies, self.idle = Vacancies(), IdleQueues()
         self.exclusives = Exclusives()
         self.dissolving = Dissolving()
@@ -136,6 +140,8 @@ class Wiring(Routing):
                     code, text = self.uses.order(event, self._by_id)
                     self._look(index, event.queue)
                     return Outcome(code, text)
+                case PutPolicy() | DropPolicy():
+                    outcome = Outcome(changed=self.policies.order(event))
                 case Exclusive():
                     self.exclusives.order(event, index, self.uses.is_out)
                     return Outcome()
@@ -173,6 +179,8 @@ class Wiring(Routing):
                 self.exclusives.begin(known, event, index, self.uses.is_out)
             return Outcome(queue=known)
         check_alternate(self._exchanges, event.alternate)
+        if not relayed(wanted):
+            wanted = self.policies.onto(wanted, self._may_be_alternate)
         self._queues[event.name] = self._by_id[wanted.id] = wanted
         self.vacancies.declared(wanted)
         self.idle.declared(wanted)
@@ -291,6 +299,9 @@ class Wiring(Routing):
         if client:
             check_owner(self._queues.get(queue), client)
 
+    def _may_be_alternate(self, name: str) -> bool:
+        return name in self._exchanges and not self._exchanges[name].settings.auto_delete
+
     # ---- queries
 
     def queue(self, name: str) -> QueueDefinition | None:
@@ -353,7 +364,7 @@ class Wiring(Routing):
         now = WiringSnapshot(
             self.queues(), self.exchanges(), self.bindings(), self.flow.snapshot(), Holder(*self.supervisor), of_uses,
             self.links(), self._made(), self.vacancies.snapshot(), self.exclusives.snapshot(),
-            self.dissolving.snapshot(), self.idle.snapshot(),
+            self.dissolving.snapshot(), self.idle.snapshot(), self.policies.snapshot(),
         )  # fmt: skip
         return msgspec.to_builtins(now, builtin_types=(bytes,))
 
@@ -378,6 +389,7 @@ class Wiring(Routing):
             wiring.flow = ClusterFlow.restore(was.flow)
             wiring.supervisor = Commission(was.supervisor.number, was.supervisor.id, was.supervisor.name)
             wiring.uses = Uses.restore(was.uses)
+            wiring.policies = QueuePolicies.restore(was.policies)
             wiring.vacancies = Vacancies.restore(was.queues, was.vacant)
             wiring.idle = IdleQueues.restore(was.queues, was.idle)
             wiring.exclusives = Exclusives.restore(was.queues, was.exclusives)

@@ -712,3 +712,19 @@ def test_a_queue_that_gives_to_one_consumer_at_a_time(at: Run, broker: FakeBroke
     assert "added" in at("queue", "add", "one", "--single-active").out
     assert "already" in at("queue", "add", "one", "-a", "x-single-active-consumer=true").out
     assert at("queue", "add", "one").code == 1
+
+
+def test_policies(at: Run, broker: FakeBroker) -> None:
+    assert "added" in at("policy", "add", "p", "^po", "--set", "max_count=5", "--set", "x-overflow=drop-head").out
+    assert "already" in at("policy", "add", "p", "^po", "--set", "max-count=5", "--set", "overflow=ring").out
+    assert "added" in at("policy", "add", "p", ".", "--set", "max_size=100", "--operator", "--priority", 3).out
+    found = json.loads(at("policy", "list", "--json").out)
+    assert [one["settings"] for one in found] == [{"max_count": 5, "overflow": "ring"}, {"max_size": 100}]
+    assert "^po" in at("policy", "list").out
+    at("queue", "add", "policed")
+    shown = json.loads(at("queue", "show", "policed", "--json").out)
+    assert (shown["policy"], shown["definition"]["max_count"], shown["definition"]["max_size"]) == ("p", 5, 100)
+    refused = at("policy", "add", "p", "(", "--set", "max_count=5")
+    assert refused.code == 1 and "a group has no end" in refused.err
+    assert "deleted" in at("policy", "delete", "p", "--operator").out
+    assert at("policy", "delete", "p", "--operator").code == 1

@@ -40,6 +40,7 @@ from mantamq.protocol.wire.events import (
     Start,
     Supervise,
 )
+from mantamq.protocol.wire.policy_events import DropPolicy, PutPolicy
 
 Q = "orders#1"
 
@@ -238,6 +239,8 @@ def test_random_histories_lose_no_message():
         (Lift("orders#1", "b1", 1, 7), "lift"),
         (Recount(), "recount"),
         (Dissolved("orders#1", 3), "dissolved"),
+        (PutPolicy("p", "^q", {"qpid.max_count": 1}), "put_policy"),
+        (DropPolicy("p", True), "drop_policy"),
         (Supervise(4, "id", "supervisor"), "supervise"),
         (Lost("orders#1", True), "lost"),
         (FlowControl("b1", True, "it is behind"), "cluster_flow_on"),

@@ -39,7 +39,7 @@ EVENTS: list[AnyEvent] = [
     Bind("e", "", "k", {"y": 2}, "amq.match"),
 ]
 GOLDEN = (
-    "9c9196a3712332a17181a161920181a16ec0c2a165a0"  # the queue
+    "9d9196a3712332a17181a161920181a16ec0c2a165a0"  # the queue
     "9795a0a664697265637480c3a095aa616d712e646972656374a664697265637480c3a095aa616d712e66616e6f7574a666616e6f757480c3a0"
     "95ab616d712e68656164657273a76865616465727380c3a095a9616d712e6d61746368a76865616465727380c3a0"
     "95a9616d712e746f706963a5746f70696380c3a095a165a5746f70696381a178c401ffc3aa616d712e66616e6f7574"  # seven exchanges
@@ -55,6 +55,7 @@ GOLDEN = (
     "9490909090"  # queues that clients have for themselves
     "90"  # deleted queues that are not empty yet
     "90"  # queues that go when nobody uses them
+    "90"  # policies
 )
 
 
@@ -83,8 +84,8 @@ def test_what_a_newer_program_appends_anywhere_is_passed_over() -> None:
     def longer(rows: list[list[Any]]) -> list[list[Any]]:
         return [[*row, "newer", {"much": 1}] for row in rows]
 
-    queues, exchanges, bindings, flow, supervisor, of_uses, links, made, vacant, own, dissolving, idle = carried()
-    users, condemned, out, claims, lines = of_uses
+    queues, exchanges, bindings, flow, supervisor, in_use, links, made, vacant, own, dissolving, idle, _ = carried()
+    users, condemned, out, claims, lines = in_use
     uses = [longer(users), longer(condemned), out, longer(claims), lines, "newer"]
     newer = [
         longer(queues),
@@ -99,9 +100,11 @@ def test_what_a_newer_program_appends_anywhere_is_passed_over() -> None:
         [*own, "newer"],
         dissolving,
         idle,
+        longer([["p", "^q", {}, 0, False, ""]]),
         ["newer"],
     ]
-    assert Wiring.restore(newer).snapshot() == Wiring.restore(carried()).snapshot()
+    with_policy = [*carried()[:-1], [["p", "^q"]]]
+    assert Wiring.restore(newer).snapshot() == Wiring.restore(with_policy).snapshot()
 
 
 @pytest.mark.parametrize("parts", [3, 4, 5])
