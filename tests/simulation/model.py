@@ -14,6 +14,8 @@ import msgspec
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.deletion_events import Dissolve, Dissolved
 
+from .model_policies import ModelPolicies
+
 MOST_NOTED = 8 * 1024
 """Bytes of all that is noted on one message."""
 DEFAULTS: list[Any] = [b"", None, None, None, None, None, None, False, None, None]
@@ -617,6 +619,7 @@ class ModelWiring:
         self.alone: dict[str, events.InUse] = {}  # queue id -> by what one consumer has it alone
         self.lines: dict[str, list[events.InUse]] = {}  # queue id -> who waits for a turn, and who has it
         self.over: dict[str, int] = {}  # broker -> the incarnation up to which nothing counts
+        self.policies = ModelPolicies()
         # Id of a queue that goes with its last consumer -> index of the event with which that has gone
         self.vacated: dict[str, int] = {}
         self.unused: dict[str, int] = {}  # id of a queue that expires -> index of the event since which nobody uses it
@@ -700,12 +703,15 @@ class ModelWiring:
                 if event.name not in self.ids and named:
                     self.ids[event.name] = f"{event.name}#{index}"
                     self.every.setdefault(event.name, []).append(self.ids[event.name])
-                    self.defined[event.name] = (event.arguments, event.durable, event.alternate)
+                    has = self.policies.onto(event.name, event.arguments)
+                    self.defined[event.name] = (has, event.durable, event.alternate)
                     if event.client:
                         self.clients[self.ids[event.name]] = event.client
                         self._connect(self.ids[event.name], (event.broker, event.inc, event.life), index)
                     if "qpid.queue_msg_sequence" in event.arguments:
                         self.stamps[event.name] = event.arguments["qpid.queue_msg_sequence"]
+            case events.PutPolicy() | events.DropPolicy():
+                self.policies.apply(event)
             case events.Condemn():
                 self.condemn(event)
             case events.InUse() | events.Lift() | events.Evict() | events.Rejoin() | events.Return() | events.Member():

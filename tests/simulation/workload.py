@@ -48,6 +48,7 @@ from .modifies import Modifies, Undeliverable
 from .moves import Moves
 from .no_locals import NoLocals
 from .own_queues import OwnQueues
+from .policies import Policies
 from .ranks import Ranks
 from .recovered import Recovered
 from .relays import Relays
@@ -201,6 +202,7 @@ class Story:
         self.lifetimes = Lifetimes(self.world, self.watch)
         self.timeouts = Timeouts(self.world, self.watch)
         self.own_queues = OwnQueues(self.world, self.watch, seed)
+        self.policies = Policies(self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
         self.singles: Singles | None = None
@@ -443,6 +445,7 @@ class Story:
             self.idle_queues.maybe(self)
             self.made_names.maybe(self)
             self.own_queues.maybe(self)
+            self.policies.maybe(self)
             self.figures.maybe([client for client in self._lined if client.opened and client.alive])
             if self.cuts and rng.random() < 0.1 and world.links_of_order():
                 world.cut_link(*rng.choice(world.links_of_order()), down_us=rng.choice([100, 2_000, 50_000]))
