@@ -17,9 +17,10 @@ from rich.progress import MofNCompleteColumn
 from ...protocol.errors import LocalError
 from ...protocol.status.machines import BrokerStatus
 from ...protocol.wire.events import DeclareExchange, DeclareQueue
+from ...protocol.wire.policy_events import PutPolicy
 from ..definitions.comparison import DIFFERS, NEW, REFUSED, UNCHANGED, Comparison, Finding
 from ..definitions.declarations import Declaration, Reading, name_of, what_of
-from ..definitions.document import read_document, text_of
+from ..definitions.document import FIELDS, read_document, text_of
 from ..definitions.reading import MOST_BYTES, read_file
 from ..definitions.rehearsal import Rehearsal
 from ..errors import ConnectionLost, Exists, Invalid, MantaError, NoStore, Timeout
@@ -64,7 +65,7 @@ def definitions_export(
         sys.stdout.buffer.flush()
         return
     _write(Path(file), text_of(document))
-    counts = {name: len(document[name]) for name in ("exchanges", "queues", "bindings")}
+    counts = {name: len(document[name]) for name in FIELDS if name in document}
     what = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     say(f"{what} written to {file}", {"file": file, **counts}, as_json)
 
@@ -159,6 +160,11 @@ def _declared(connection: Connection, one: Declaration) -> Finding:
         match one:
             case DeclareExchange():
                 new = connection.declare_exchange(one.name, one.type, one.durable, one.alternate, one.arguments)
+            case PutPolicy():
+                new = connection.add_policy(
+                    one.name, one.pattern, priority=one.priority, operator=one.operator, alternate=one.alternate,
+                    arguments=one.arguments,
+                )  # fmt: skip
             case DeclareQueue():
                 new = connection.declare_queue(one.name, one.durable, one.alternate, one.arguments)
             case _:
@@ -193,8 +199,6 @@ def _report(lines: list[Line], passed_over: dict[str, int], dry_run: bool, as_js
         show(rows, COLUMNS, False, top=TOP)
     if passed_over:
         _say(f"also {LEFT_OUT}: {', '.join(f'{name} ({count:,})' for name, count in passed_over.items())}")
-    if "policies" in passed_over:
-        _say("what policies set of a queue, it can have as arguments: give them when it is declared")
     if counts[DIFFERS]:
         _say("what differs stays as it is: delete it and import again, or change the file")
     _say(("nothing was declared, this is what would be: " if dry_run else "") + _summary(counts))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import PeerError
 from ...protocol.wire.events import Bind, DeclareExchange, DeclareQueue
+from ...protocol.wire.policy_events import PutPolicy
 from ...protocol.wire.settings import parse, plain, read
 from ...protocol.wiring.arguments import SHAPES, check
 from ...protocol.wiring.definitions import STANDARD, canonical, standard
@@ -33,7 +34,7 @@ class Comparison:
     """
 
     def __init__(self, there: Iterable[Declaration]) -> None:
-        self._named: dict[tuple[str, str], DeclareExchange | DeclareQueue] = {}
+        self._named: dict[tuple[str, str], DeclareExchange | DeclareQueue | PutPolicy] = {}
         self._bound: dict[tuple[str, str], dict[tuple[str, str, bytes], Bind]] = defaultdict(dict)
         for one in (*_STANDARD, *there):
             self.note(one)
@@ -60,7 +61,7 @@ class Comparison:
         if _place(one) in there:
             return Finding(UNCHANGED)
         exchange = self._named.get(("exchange", one.exchange))
-        alone = exchange is not None and read(ExchangeSettings, exchange.arguments).exclusive
+        alone = isinstance(exchange, DeclareExchange) and read(ExchangeSettings, exchange.arguments).exclusive
         if there and (alone or read(BindingSettings, one.arguments).exclusive):
             others = ", ".join(sorted(other.to_exchange or other.queue for other in there.values()))
             return Finding(DIFFERS, f"there the key is bound to {others}, whose place it would take")
@@ -71,16 +72,26 @@ def _place(one: Bind) -> tuple[str, str, bytes]:
     return one.to_exchange, one.queue, canonical(one.arguments)
 
 
-def _differences(wanted: DeclareExchange | DeclareQueue, there: DeclareExchange | DeclareQueue) -> Iterable[str]:
-    what = what_of(wanted)
-    fields = ("durable", "alternate") if what == "queue" else ("type", "durable", "alternate")
+_FIELDS = {
+    "queue": ("durable", "alternate"),
+    "exchange": ("type", "durable", "alternate"),
+    "policy": ("pattern", "priority", "alternate"),
+}
+
+
+def _differences(
+    wanted: DeclareExchange | DeclareQueue | PutPolicy, there: DeclareExchange | DeclareQueue | PutPolicy
+) -> Iterable[str]:
+    what = "policy" if isinstance(wanted, PutPolicy) else what_of(wanted)
+    fields = _FIELDS[what]
     as_ever = what == "exchange" and standard(wanted.name)  # of such a one the type alone is declared
     for field in fields[:1] if as_ever else fields:
         if (was := getattr(there, field)) != (now := getattr(wanted, field)):
             yield f"{field}={was!r} (not {now!r})"
     if as_ever:
         return
-    was, now = spelled(what, there.arguments), spelled(what, wanted.arguments)
+    of = "queue" if what == "policy" else what
+    was, now = spelled(of, there.arguments), spelled(of, wanted.arguments)
     for name in sorted(was.keys() | now.keys()):
         if name not in was:
             yield f"no {name} (not {now[name]!r:.40})"

@@ -1,7 +1,7 @@
 """What a definitions file comes to: declarations, as events of the cluster stream, in an order that works.
 
-Exchanges come first, each behind its alternate, then queues, then bindings: exclusive ones before the others of their
-key, whose place they would take.
+Exchanges come first, each behind its alternate, then policies, which act when queues are declared, then queues, then
+bindings: exclusive ones before the others of their key, whose place they would take.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from ...protocol.wire.events import Bind, DeclareExchange, DeclareQueue
+from ...protocol.wire.policy_events import PutPolicy
 from ...protocol.wire.settings import read
 from ...protocol.wiring.settings import BindingSettings
 
-Declaration = DeclareExchange | DeclareQueue | Bind
+Declaration = DeclareExchange | PutPolicy | DeclareQueue | Bind
 
 
 class Step(NamedTuple):
@@ -60,12 +61,14 @@ def _transient(one: Declaration) -> Declaration:
 
 
 def what_of(one: Declaration) -> str:
-    """ "exchange", "queue" or "binding"."""
+    """ "exchange", "policy", "operator's policy", "queue" or "binding"."""
     match one:
         case DeclareExchange():
             return "exchange"
         case DeclareQueue():
             return "queue"
+        case PutPolicy():
+            return "operator's policy" if one.operator else "policy"
         case Bind():
             return "binding"
 

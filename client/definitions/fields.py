@@ -74,6 +74,15 @@ class FileObject:
             raise self._wrong(name, "a whole number")
         return value
 
+    def within(self, name: str) -> dict[str, Any]:
+        """Names and values of another broker's, none where they are missing."""
+        value = self._value.get(name, {})
+        if value == []:
+            return {}
+        if not isinstance(value, dict):
+            raise self._wrong(name, "an object of names and values")
+        return {key: from_json(one, f"{self.path(name)}.{key}", False) for key, one in value.items()}
+
     def arguments(self, marks: bool = True) -> dict[str, Any]:
         """Args: marks: as in `from_json`."""
         value, where = self._value.get("arguments", {}), self.path("arguments")

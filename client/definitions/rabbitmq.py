@@ -1,7 +1,7 @@
 """RabbitMQ's definitions file (`rabbitmqctl export_definitions`), and what of it means the same here.
 
 Nothing is dropped without a word: what is not taken over of an object is among its remarks, an object that is not
-taken over at all is left out with the reason, and what is no queue, exchange or binding is counted. Exchanges that both
+taken over at all is left out with the reason, and what is none of these, nor a policy, is counted. Exchanges that both
 have from the beginning are passed over.
 """
 
@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from ...protocol.broker.command_arguments import AddPolicyArguments
+from ...protocol.broker.policy_commands import policy_of
 from ...protocol.errors import PeerError
 from ...protocol.queue.declared import declared
 from ...protocol.queue.settings import DEAD_LETTER, RING, QueueSettings
@@ -26,11 +28,12 @@ from .fields import FileObject, Once
 
 MARKS = ("rabbit_version", "rabbitmq_version", "vhosts")
 """A file of RabbitMQ's has one of these."""
-OBJECTS = ("queues", "exchanges", "bindings")
+OBJECTS = ("queues", "exchanges", "bindings", "policies")
 PREDECLARED = frozenset(one.name for one in STANDARD)
 Declared = TypeVar("Declared", DeclareExchange, DeclareQueue)
 REPLICATED = ("classic", "quorum")
 """Types of queues that are the same here: all are replicated."""
+NO_POLICY = "policies do not set it here: give it to the queues"
 NO_DEFAULT = "the default exchange is nobody's alternate here"
 BY_ITS_NAME = "dead letters go there by the queue's name as their key, not by their own"
 DEAD_LETTER_KEY = "x-dead-letter-routing-key"
@@ -39,6 +42,10 @@ WHY = {
     "x-queue-mode": "messages stay in memory here",
 }
 """Argument of a queue that is not taken over -> why; others mean nothing here."""
+OF_QUEUES = ("queues", "all", "classic_queues", "quorum_queues")
+"""What a policy may be applied to that is taken over."""
+IN_POLICIES = ("max-length", "max-length-bytes", "overflow", "delivery-limit", "dead-letter-routing-key")
+"""What a policy sets that means the same here, with x- before it."""
 
 
 def read_rabbitmq(document: Any, vhost: str) -> Reading:
@@ -54,7 +61,8 @@ def read_rabbitmq(document: Any, vhost: str) -> Reading:
     exchanges = file.exchanges(here["exchanges"])
     queues = [found for one in here["queues"] if (found := file.queue(one)) is not None]
     bindings = [found for one in here["bindings"] if (found := file.binding(one)) is not None]
-    return Reading(exchanges + queues + exclusive_first(bindings), file.left_out, passed_over | elsewhere)
+    policies = [found for one in here["policies"] if (found := file.policy(one)) is not None]
+    return Reading(exchanges + policies + queues + exclusive_first(bindings), file.left_out, passed_over | elsewhere)
 
 
 def _of(whole: FileObject, vhost: str) -> tuple[dict[str, list[FileObject]], dict[str, int]]:
@@ -144,6 +152,30 @@ class _File:
             return None
         wanted = self._with_alternate(DeclareQueue(name, kept, durable, alternate), at, remarks)
         return Step(replace(wanted, arguments=_lettered(kept, wanted.alternate, remarks)), tuple(remarks))
+
+    def policy(self, one: FileObject) -> Step | None:
+        name, pattern, target = one.name_of("policy"), one.text("pattern"), one.text("apply-to", "all")
+        if target not in OF_QUEUES:
+            return self._leave("policy", name, f"it is applied to {target}, and here policies are of queues")
+        definition = one.within("definition")
+        alternate = _text(definition, "dead-letter-exchange", one)
+        kept, remarks = _kept("queue", {f"x-{key}": value for key, value in definition.items()})
+        others = [key for key in kept if key.removeprefix("x-") not in IN_POLICIES]
+        remarks += [f"{key}={kept.pop(key)!r}: {NO_POLICY}" for key in others]
+        remarks = [said.removeprefix("x-") for said in remarks]
+        if alternate in self._gone["exchange"]:
+            remarks.append(f"dead-letter-exchange={alternate!r}: that exchange is not taken over")
+            alternate = ""
+        if "x-overflow" in kept and not parse(QueueSettings, "queue", kept).limited:
+            remarks.append(f"overflow={kept.pop('x-overflow')!r}: without a limit nothing happens at it")
+        if not kept and not alternate:
+            return self._leave("policy", name, "; ".join(["nothing of it means the same here", *remarks]))
+        priority = one.number("priority") if one.has("priority") else 0
+        given = kept | ({"x-dead-letter-exchange": alternate} if alternate else {})
+        try:
+            return Step(policy_of(AddPolicyArguments(name, pattern, given, priority)), tuple(remarks))
+        except PeerError as problem:
+            return self._leave("policy", name, problem.text)
 
     def binding(self, one: FileObject) -> Step | None:
         exchange, to, key = one.text("source"), one.text("destination"), one.text("routing_key", "")

@@ -10,8 +10,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ...protocol.broker.command_arguments import AddPolicyArguments
+from ...protocol.broker.policy_commands import policy_of
 from ...protocol.errors import NO_STORE, NOT_ALLOWED, PeerError
 from ...protocol.wire.events import DeclareExchange, DeclareQueue
+from ...protocol.wire.policy_events import PutPolicy
 from ...protocol.wiring.arguments import check
 from ...protocol.wiring.exchanges import RELAYS
 from ...protocol.wiring.relays import relay_of
@@ -38,6 +41,9 @@ class Rehearsal:
     def refusal(self, one: Declaration) -> str:
         """Why the cluster would refuse it. "": it would not, and what is asked next finds it there."""
         try:
+            if isinstance(one, PutPolicy):
+                given = one.arguments, one.priority, one.operator, one.alternate
+                return self._apply(policy_of(AddPolicyArguments(one.name, one.pattern, *given)))
             arguments = check(what_of(one), one.arguments)
             if isinstance(one, DeclareQueue):
                 self._check(one)

@@ -1,7 +1,7 @@
 """All that clients have declared, as they would declare it again: what a definitions file is made of.
 
 It is the wiring of one moment. The standard's own exchanges are left out, and the queues that exchanges or clients have
-for themselves, with the bindings to these, and of a queue's arguments those that only the cluster's defaults gave.
+for themselves, with the bindings to these, and of a queue what only the cluster's defaults, or policies, gave.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from msgspec.structs import asdict
 
 from ..queue.settings import QueueSettings
 from ..wire.settings import read
-from ..wiring.definitions import Binding, QueueDefinition, given, standard
+from ..wiring.definitions import BY_POLICY, Binding, QueueDefinition, given, standard
 from ..wiring.relays import relayed
 from ..wiring.wiring import Wiring
 
 
 def all_declared(wiring: Wiring) -> dict[str, list[dict[str, Any]]]:
-    """ "exchanges", "queues" and "bindings"; a binding to an exchange has `to_exchange` in place of `queue`."""
+    """ "exchanges", "policies", "queues", "bindings"; of these one to an exchange has `to_exchange`, and no `queue`."""
     queues = {one.name: one for one in wiring.queues() if not relayed(one) and not _is_a_clients(one)}
     return {
         "exchanges": [asdict(one) for one in wiring.exchanges() if not standard(one.name)],
+        "policies": [asdict(one) for one in wiring.policies.snapshot()],
         "queues": [_queue(one) for one in queues.values()],
         "bindings": [asdict(one) for one in wiring.bindings() if one.queue in queues]
         + [_link(one) for one in wiring.links()],
@@ -34,7 +35,8 @@ def _is_a_clients(one: QueueDefinition) -> bool:
 
 def _queue(one: QueueDefinition) -> dict[str, Any]:
     arguments = given(one.arguments)
-    return {"name": one.name, "durable": one.durable, "alternate": one.alternate, "arguments": arguments}
+    alternate = "" if one.arguments.get(BY_POLICY, {}).get("alternate") else one.alternate
+    return {"name": one.name, "durable": one.durable, "alternate": alternate, "arguments": arguments}
 
 
 def _link(one: Binding) -> dict[str, Any]:

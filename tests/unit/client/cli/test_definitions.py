@@ -89,6 +89,7 @@ QUEUES: dict[str, dict[str, Any]] = {
     "stamped": {"qpid.queue_msg_sequence": "n"},
     "single": {"x-single-active-consumer": True},
     "times": {"x-message-ttl": 60_000, "x-expires": 10**9, "x-consumer-timeout": 5},
+    "once": {"manta.dedupe_window_s": 5, "manta.dedupe_window_count": 100},
     "passing": {"manta.auto_delete": True, "qpid.auto_delete_timeout": 5},
     "letters": {"manta.dead_letters": "rejected", "manta.delivery_limit": 3, "manta.dead_letter_key": "k"},
     "alerts": {
@@ -172,9 +173,9 @@ def test_all_there_can_be_is_among_what_goes_there_and_back() -> None:
 
 def test_there_and_back_is_the_same(at: Run, run: Run, full: FakeBroker, empty: FakeBroker, tmp_path: Path) -> None:
     ran = at("export", "--file", "all.json", "--json")
-    assert ran.code == 0 and ran.json == {"file": "all.json", "exchanges": 9, "queues": 19, "bindings": 16}
+    assert ran.code == 0 and ran.json == {"file": "all.json", "exchanges": 9, "queues": 20, "bindings": 16}
     ran = run("import", "all.json", "--json", "-b", empty.address)
-    assert ran.code == 0 and ran.json["counts"]["new"] == 44, ran
+    assert ran.code == 0 and ran.json["counts"]["new"] == 45, ran
     there = (tmp_path / "all.json").read_text("utf-8")
     assert run("export", "-b", empty.address).out == there
     assert "manta.exchange" not in there and "amq.fanout" in there and "amq.match" not in there
@@ -187,7 +188,7 @@ def test_again_changes_nothing(at: Run, full: FakeBroker, tmp_path: Path) -> Non
     at("export", "-f", "all.json")
     before, said = (tmp_path / "all.json").read_text("utf-8"), len(full.received)
     ran = at("import", "all.json")
-    assert (ran.code, ran.out) == (0, "0 new, 44 unchanged, 0 differs, 0 refused, 0 not taken over\n")
+    assert (ran.code, ran.out) == (0, "0 new, 45 unchanged, 0 differs, 0 refused, 0 not taken over\n")
     asked = {frame.name for frame in full.received[said:] if hasattr(frame, "name")}
     assert asked == {"definitions"} and at("export").out == before
 
@@ -203,7 +204,7 @@ def test_one_that_was_killed_is_finished_by_the_next(run: Run, full: FakeBroker,
                 for one in steps[:done]:
                     definitions._declared(connection, one)
             ran = run("import", "all.json", "--json", "-b", other.address)
-            assert ran.code == 0 and (ran.json["counts"]["new"], ran.json["counts"]["unchanged"]) == (44 - done, done)
+            assert ran.code == 0 and (ran.json["counts"]["new"], ran.json["counts"]["unchanged"]) == (45 - done, done)
             assert run("export", "-b", other.address).out == text_of(document)
 
 
@@ -275,7 +276,7 @@ def test_a_dry_run_tells_all_and_declares_nothing(at: Run, full: FakeBroker, run
     ran = run("import", "-", "--dry-run", "-b", empty.address, stdin=text)
     assert ran.code == 0 and " a-user -> inner (#) " in ran.out
     assert ran.out.splitlines()[-1] == (
-        "nothing was declared, this is what would be: 44 new, 0 unchanged, 0 differs, 0 refused, 0 not taken over"
+        "nothing was declared, this is what would be: 45 new, 0 unchanged, 0 differs, 0 refused, 0 not taken over"
     )
     assert run("export", "-b", empty.address).out == text_of(
         {"manta": 1, "exchanges": [], "queues": [], "bindings": []}
@@ -287,7 +288,7 @@ def test_a_dry_run_says_what_the_import_then_says(at: Run, cluster: FakeBroker) 
     real = at("import", str(RABBITMQ), "--json").json
     outcomes = [[(one["what"], one["name"], one["outcome"]) for one in ran["objects"]] for ran in (dry, real)]
     assert outcomes[0] == outcomes[1] and dry["counts"] == real["counts"]
-    assert real["counts"] == {"refused": 16, "differs": 0, "not taken over": 4, "new": 7, "unchanged": 0}
+    assert real["counts"] == {"refused": 16, "differs": 0, "not taken over": 5, "new": 7, "unchanged": 0}
 
 
 def test_a_file_of_rabbitmqs_is_taken_over_as_far_as_it_goes(at: Run, cluster: FakeBroker) -> None:
@@ -301,9 +302,9 @@ def test_a_file_of_rabbitmqs_is_taken_over_as_far_as_it_goes(at: Run, cluster: F
     assert ran.code == 0 and all(len(line) <= 80 for line in ran.out.splitlines()[:-3])
     for said in (
         "queue history not taken over its type is stream", "exchange shards not taken over its type is x-consistent-hash",
-        "also not taken over: parameters (1), permissions (2), policies (1), topic_permissions (1), users (2), queues of "
-        "virtual host staging (1)", "what policies set of a queue, it can have as arguments",
-        "15 new, 8 unchanged, 0 differs, 0 refused, 4 not taken over",
+        "also not taken over: parameters (1), permissions (2), topic_permissions (1), users (2), queues of virtual "
+        "host staging (1)", "message-ttl=60000: policies do not set it here",
+        "15 new, 8 unchanged, 0 differs, 0 refused, 5 not taken over",
     ):  # fmt: skip
         assert said in told, (said, told)
     with connect(cluster.address) as connection:
@@ -316,11 +317,31 @@ def test_a_file_of_rabbitmqs_is_taken_over_as_far_as_it_goes(at: Run, cluster: F
     assert ran.code == 1 and "there is no virtual host 'prod' in this file: choose with --vhost among" in ran.err
 
 
+def test_policies_go_along(cluster: FakeBroker, at: Run, tmp_path: Path) -> None:
+    file = tmp_path / "wiring.json"
+    with connect(cluster.address) as connection:
+        connection.add_policy("p", "^q", max_count=5, priority=2)
+        connection.add_policy("p", ".", operator=True, max_count=9)
+        connection.declare_queue("q")
+        assert at("export", "--file", str(file)).code == 0
+        connection.delete_queue("q")
+        for operator in (False, True):
+            connection.delete_policy("p", operator)
+        told = at("import", str(file), "--dry-run").out.splitlines()[-1]
+        assert "3 new, 0 unchanged" in told
+        assert "3 new, 0 unchanged" in at("import", str(file)).out
+        assert connection.queue("q")["policy"] == "p" and len(connection.policies()) == 2
+        assert "0 new, 3 unchanged" in at("import", str(file)).out
+        connection.add_policy("p", "^q", max_count=6, priority=2)
+        differs = at("import", str(file))
+        assert differs.code == 1 and "there it has qpid.max_count=6 (not 5)" in " ".join(differs.out.split())
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("nonsense", "odd.json: line 1, column 1: this is no JSON"),
-        ('{"manta": 9}', "odd.json: manta is 9: this version of mantamq reads format 1 to 1"),
+        ('{"manta": 9}', "odd.json: manta is 9: this version of mantamq reads format 1 to 2"),
         ('{"manta": 1, "queues": [{"name": "a"}, {"name": 5}]}', "odd.json: queues[1].name is 5: give a text"),
         ('{"manta": 1, "queues": [{"name": "a"}, {"name": "a"}]}', "queues[1]: queue 'a' stands at queues[0] already"),
     ],
@@ -365,7 +386,7 @@ def test_a_file_is_replaced_as_a_whole(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "real.json"]
     assert (tmp_path / "real.json").read_text() == "as it was"
     ran = at("export", "-f", "link.json")
-    assert ran.out == "9 exchanges, 19 queues, 16 bindings written to link.json\n"
+    assert ran.out == "9 exchanges, 20 queues, 16 bindings written to link.json\n"
     assert (tmp_path / "link.json").is_symlink() and (tmp_path / "real.json").read_text() == at("export").out
 
 

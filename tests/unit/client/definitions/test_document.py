@@ -15,6 +15,7 @@ from mantamq.client.definitions.reading import MOST_BYTES, read_file
 from mantamq.client.definitions.values import BYTES, MAP, NUMBER, from_json, to_json
 from mantamq.client.errors import Invalid
 from mantamq.protocol.wire.events import Bind, DeclareExchange, DeclareQueue
+from mantamq.protocol.wire.policy_events import PutPolicy
 from mantamq.protocol.wiring.arguments import DEPTH
 from mantamq.protocol.wiring.definitions import canonical
 
@@ -61,7 +62,7 @@ ANSWER: dict[str, list[dict[str, Any]]] = {
 
 def test_a_document_is_what_was_declared_in_an_order_that_works() -> None:
     document = document_of(ANSWER)
-    assert list(document) == ["manta", "exchanges", "queues", "bindings"] and document["manta"] == FORMAT
+    assert list(document) == ["manta", "exchanges", "queues", "bindings"] and document["manta"] == 1
     assert read_document(json.loads(text_of(document))).declarations == [
         DeclareExchange("late", "fanout", {}, False, ""),
         DeclareExchange("in", "topic", {"a": b"\x00", "z": 1}, True, "late"),
@@ -70,6 +71,18 @@ def test_a_document_is_what_was_declared_in_an_order_that_works() -> None:
         Bind("in", "q", "a", {"n": 2}, ""),
         Bind("in", "q", "b", {}, ""),
         Bind("in", "", "#", {}, "late"),
+    ]
+
+
+def test_policies_come_before_queues_and_make_it_another_format() -> None:
+    policy = {"name": "p", "pattern": "^q", "arguments": {"qpid.max_count": 5}, "priority": 3, "operator": False}
+    answer = ANSWER | {"policies": [policy | {"alternate": "late"}, policy | {"operator": True, "alternate": ""}]}
+    document = document_of(answer)
+    assert (list(document)[:3], document["manta"]) == (["manta", "exchanges", "policies"], FORMAT)
+    assert read_document(json.loads(text_of(document))).declarations[2:5] == [
+        PutPolicy("p", "^q", {"qpid.max_count": 5}, 3, False, "late"),
+        PutPolicy("p", "^q", {"qpid.max_count": 5}, 3, True),
+        DeclareQueue("q", {"qpid.max_count": 5}, False, "late"),
     ]
 
 
@@ -153,11 +166,11 @@ for _ in range(DEPTH):
         ("[]", "this is no definitions file, but []: give one that `mantamq definitions export` has written"),
         ("17", "this is no definitions file, but 17"),
         ('{"name": "q"}', "this is no definitions file"),
-        ('{"manta": 2}', "manta is 2: this version of mantamq reads format 1 to 1, import it with the one that wrote it"),
+        ('{"manta": 3}', "manta is 3: this version of mantamq reads format 1 to 2, import it with the one that wrote it"),
         ('{"manta": 0}', "manta is 0"),
         ('{"manta": "1"}', 'manta is "1": give a whole number'),
         ('{"manta": true}', "manta is true: give a whole number"),
-        ('{"manta": 1, "users": []}', "users means nothing here: there are manta, exchanges, queues, bindings; leave it out"),
+        ('{"manta": 1, "users": []}', "users means nothing here: there are manta, exchanges, policies, queues, bindings; leave it out"),
         ('{"manta": 1, "queues": {}}', "queues is {}: give a list of objects"),
         ('{"manta": 1, "queues": ["q"]}', 'queues[0] is "q": give an object'),
         ('{"manta": 1, "queues": [{}]}', "queues[0].name is missing: give a text"),

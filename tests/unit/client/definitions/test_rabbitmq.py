@@ -12,6 +12,7 @@ from mantamq.client.definitions.rabbitmq import read_rabbitmq
 from mantamq.client.definitions.reading import read_file
 from mantamq.client.errors import Invalid
 from mantamq.protocol.wire.events import Bind, DeclareExchange, DeclareQueue
+from mantamq.protocol.wire.policy_events import PutPolicy
 
 FILE = (Path(__file__).parent / "rabbitmq.json").read_bytes()
 
@@ -79,11 +80,46 @@ def test_nothing_of_a_real_file_is_dropped_without_a_word() -> None:
         LeftOut("queue", "history", "its type is stream, and here they are as classic and quorum"),
         LeftOut("binding", "audit -> history", "queue 'history' is not taken over"),
         LeftOut("binding", "shards -> shard.1 (10)", "exchange 'shards' is not taken over"),
+        LeftOut(
+            "policy",
+            "ttl-for-prices",
+            "nothing of it means the same here; message-ttl=60000: policies do not set it here: give it to the queues",
+        ),
     ]
     assert reading.passed_over == {
-        "parameters": 1, "permissions": 2, "policies": 1, "topic_permissions": 1, "users": 2,
+        "parameters": 1, "permissions": 2, "topic_permissions": 1, "users": 2,
         "queues of virtual host staging": 1,
     }  # fmt: skip
+
+
+def test_policies() -> None:
+    def policy(name: str, definition: Any, **more: Any) -> dict[str, Any]:
+        return {"name": name, "pattern": "^q", "definition": definition, "priority": 1, **more}
+
+    reading = of(
+        exchanges=[{"name": "dead", "type": "fanout", "durable": True}],
+        policies=[
+            policy("limit", {"max-length": 10, "ha-mode": "all"}),
+            policy("dead", {"max-length": 10, "dead-letter-exchange": "dead", "delivery-limit": 3}),
+            policy("exchanges", {"alternate-exchange": "dead"}, **{"apply-to": "exchanges"}),
+            policy("ahead", {"max-length": 10}) | {"pattern": "(?=q)"},
+            policy("bare", []),
+        ],
+    )
+    wanted = [one for one in reading.wanted if isinstance(one.declaration, PutPolicy)]
+    assert [one.declaration for one in wanted] == [
+        PutPolicy("limit", "^q", {"qpid.max_count": 10, "qpid.policy_type": "ring"}, 1),
+        PutPolicy(
+            "dead", "^q", {"qpid.max_count": 10, "qpid.policy_type": "dead-letter", "manta.delivery_limit": 3}, 1, False,
+            "dead",
+        ),
+    ]  # fmt: skip
+    assert wanted[0].remarks == ("ha-mode='all': it means nothing here",)
+    assert {one.name: one.why.partition(":")[0] for one in reading.left_out} == {
+        "exchanges": "it is applied to exchanges, and here policies are of queues",
+        "ahead": "pattern '(?=q)', character 2",
+        "bare": "nothing of it means the same here",
+    }
 
 
 def test_one_virtual_host_is_taken_at_a_time() -> None:
