@@ -106,15 +106,9 @@ def queue_add(
     auto_delete_timeout_s: Annotated[
         int | None, typer.Option("--auto-delete-timeout-s", help="so many seconds after that; 40 unless given")
     ] = None,
-    message_ttl_s: Annotated[
-        float | None, typer.Option("--message-ttl-s", help="each message expires so many seconds after it came")
-    ] = None,
-    expires_s: Annotated[
-        float | None, typer.Option("--expires-s", help="it goes when nobody has used it for so many seconds")
-    ] = None,
-    consumer_timeout_s: Annotated[
-        float | None, typer.Option("--consumer-timeout-s", help="who holds a message for longer is sent away")
-    ] = None,
+    message_ttl_s: Annotated[float | None, typer.Option(help="each message expires so long after it came")] = None,
+    expires_s: Annotated[float | None, typer.Option(help="it goes when nobody has used it for so long")] = None,
+    consumer_timeout_s: Annotated[float | None, typer.Option(help="who holds a message longer is sent away")] = None,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""

@@ -6,6 +6,11 @@ from typing import Annotated, Any
 
 import msgspec
 
+LOOKS = frozenset(
+    {"queue", "queues", "definitions", "exchanges", "bindings", "policies", "resolve", "status", "statistics"}
+)
+"""Commands that change nothing."""
+
 
 class DeclareQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
     """Without a name it gets one that is made of `fresh` (`made_names.py`)."""

@@ -38,6 +38,7 @@ from ..wiring.settings import ExchangeSettings
 from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
 from .command_arguments import (
+    LOOKS,
     AddPolicyArguments,
     BindArguments,
     DeclareExchangeArguments,
@@ -135,7 +136,7 @@ class Management:
             )
             return
         if session.rescue:
-            if frame.name not in _LOOKS:
+            if frame.name not in LOOKS:
                 answer(code=NOT_ALLOWED, text=f"{frame.name} changes something: connect without rescue")
                 return
             rule = _RESCUED.get(frame.name, rule)
@@ -392,10 +393,6 @@ _COMMANDS: dict[str, tuple[Callable[..., None], type[msgspec.Struct]]] = {
 
 _WHO_ASKS = frozenset((Management._declare_queue, Management._delete_queue, Management._bind, Management._unbind))
 """Rules to which it matters whose command it is."""
-_LOOKS = frozenset(
-    {"queue", "queues", "definitions", "exchanges", "bindings", "policies", "resolve", "status", "statistics"}
-)
-"""Commands that change nothing."""
 _RESCUED: dict[str, Callable[[Management, Answer, Any], None]] = {
     "queue": Management._defined,
     "queues": Management._all_defined,

@@ -54,9 +54,9 @@ from .endings import check_alternate, end, unused
 from .exchanges import Exchange, check_exclusive, check_match, place_of
 from .exclusives import Exclusives, check_owner
 from .idle_queues import IdleQueues, sooner
+from .inventory import Inventory
 from .queue_policies import QueuePolicies
 from .relays import check_no_ring, check_relay, relayed, relays_to
-from .routing import Routing
 from .settings import BindingSettings
 from .snapshot import Holder, WiringSnapshot
 from .uses import Uses
@@ -81,7 +81,7 @@ class Outcome:
     gone: tuple[str, ...] = ()
 
 
-class Wiring(Routing):
+class Wiring(Inventory):
     """All exchanges, queues and bindings.
 
     Attributes:
@@ -103,7 +103,6 @@ class Wiring(Routing):
         self.exclusives = Exclusives()
         self.dissolving = Dissolving()
         super().__init__()
-        self._by_id: dict[str, QueueDefinition] = {}
         self._exchanges = {definition.name: Exchange(definition) for definition in STANDARD}
 
     # ---- applying events
@@ -304,18 +303,9 @@ class Wiring(Routing):
 
     # ---- queries
 
-    def queue(self, name: str) -> QueueDefinition | None:
-        return self._queues.get(name)
-
     def left(self) -> dict[tuple[str, int], float]:
         """(id of a queue that goes by itself, index of the event since which it may) -> seconds that it waits."""
         return sooner(self.vacancies.waits(), self.idle.waits(), self.exclusives.waits())
-
-    def by_id(self, id: str) -> QueueDefinition | None:
-        return self._by_id.get(id)
-
-    def queues(self) -> list[QueueDefinition]:
-        return [self._queues[name] for name in sorted(self._queues)]
 
     def kept(self, id: str) -> QueueDefinition | None:
         """Of a queue whose stream is kept: one that is there, or that is deleted and not empty yet."""
@@ -324,46 +314,16 @@ class Wiring(Routing):
     def all_kept(self) -> list[QueueDefinition]:
         return self.queues() + self.dissolving.snapshot()
 
-    def exchange(self, name: str) -> ExchangeDefinition | None:
-        found = self._exchanges.get(name)
-        return found.definition if found is not None else None
-
-    def internal(self, exchange: str) -> bool:
-        """Whether clients send nothing to that exchange."""
-        return exchange in self._exchanges and self._exchanges[exchange].settings.internal
-
     def relays_to(self, exchange: str) -> list[str]:
         """Ids of the queues from which messages may go on to that exchange's bindings."""
         return relays_to(self._exchanges, self._queues, exchange)
-
-    def exchanges(self) -> list[ExchangeDefinition]:
-        return [self._exchanges[name].definition for name in sorted(self._exchanges)]
-
-    def bindings(self) -> list[Binding]:
-        return [
-            self._exchanges[name].bindings[place]
-            for name in sorted(self._exchanges)
-            for place in sorted(self._exchanges[name].bindings)
-        ]
-
-    def links(self) -> list[Binding]:
-        """Bindings to exchanges; in these a queue's name is an exchange's."""
-        linked = [links for name in sorted(self._exchanges) if (links := self._exchanges[name].links) is not None]
-        return [links.bindings[place] for links in linked for place in sorted(links.bindings)]
-
-    def _made(self) -> list[int]:
-        """At which index each of `exchanges` was declared, and each of `bindings` and of `links` was made."""
-        there = [self._exchanges[name] for name in sorted(self._exchanges)]
-        linked = [exchange.links for exchange in there if exchange.links is not None]
-        made = [exchange.made[place] for exchange in there + linked for place in sorted(exchange.bindings)]
-        return [exchange.since for exchange in there] + made
 
     def snapshot(self) -> list[Any]:
         """Everything, in a canonical form that msgpack can carry: equal snapshots mean equal wiring."""
         of_uses = self.uses.snapshot()
         now = WiringSnapshot(
             self.queues(), self.exchanges(), self.bindings(), self.flow.snapshot(), Holder(*self.supervisor), of_uses,
-            self.links(), self._made(), self.vacancies.snapshot(), self.exclusives.snapshot(),
+            self.links(), self.made(), self.vacancies.snapshot(), self.exclusives.snapshot(),
             self.dissolving.snapshot(), self.idle.snapshot(), self.policies.snapshot(),
         )  # fmt: skip
         return msgspec.to_builtins(now, builtin_types=(bytes,))

@@ -656,7 +656,15 @@ class ModelWiring:
 
     def _agrees(self, event: events.DeclareQueue) -> bool:
         arguments, durable, alternate = self.defined[event.name]
-        return (arguments, durable) == (event.arguments, event.durable) and event.alternate in ("", alternate)
+        said = (self._said(arguments), durable)
+        return said == (self._said(event.arguments), event.durable) and event.alternate in ("", alternate)
+
+    @staticmethod
+    def _said(arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments that a client has given: what was filled in has its names beside it."""
+        note = arguments.get("manta.by_policy", {}).get("given", {})
+        besides = ("manta.by_default", "manta.by_policy", *arguments.get("manta.by_default", ()))
+        return {name: value for name, value in arguments.items() if name not in besides} | note
 
     def _connect(self, id: str, at: tuple[str, int, int], index: int) -> None:
         """A queue's client has come, or is told to be there still; a process that is out tells nothing."""

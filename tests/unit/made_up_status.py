@@ -67,6 +67,8 @@ def queue(**changes: Any) -> QueueStatus:
         "replica": "b1.r0",
         "durable": False,
         "flow_stopped": False,
+        "dissolved": [],
+        "absent": [],
     }
     return QueueStatus(**counts | names | changes)
 

@@ -132,6 +132,7 @@ QUEUE = [
     "dead_expired",
     "dead_too_often",
     "dead_pushed_out",
+    "dead_deleted",
     "age_ms",
     "duplicates",
 ]

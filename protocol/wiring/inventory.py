@@ -1,0 +1,53 @@
+"""All that is there, by its name and in the order of names."""
+
+from __future__ import annotations
+
+from .definitions import Binding, ExchangeDefinition, QueueDefinition
+from .routing import Routing
+
+
+class Inventory(Routing):
+    """Exchanges, queues and bindings, as whoever declares and applies them has filled them in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_id: dict[str, QueueDefinition] = {}
+
+    def queue(self, name: str) -> QueueDefinition | None:
+        return self._queues.get(name)
+
+    def by_id(self, id: str) -> QueueDefinition | None:
+        return self._by_id.get(id)
+
+    def queues(self) -> list[QueueDefinition]:
+        return [self._queues[name] for name in sorted(self._queues)]
+
+    def exchange(self, name: str) -> ExchangeDefinition | None:
+        found = self._exchanges.get(name)
+        return found.definition if found is not None else None
+
+    def internal(self, exchange: str) -> bool:
+        """Whether clients send nothing to that exchange."""
+        return exchange in self._exchanges and self._exchanges[exchange].settings.internal
+
+    def exchanges(self) -> list[ExchangeDefinition]:
+        return [self._exchanges[name].definition for name in sorted(self._exchanges)]
+
+    def bindings(self) -> list[Binding]:
+        return [
+            self._exchanges[name].bindings[place]
+            for name in sorted(self._exchanges)
+            for place in sorted(self._exchanges[name].bindings)
+        ]
+
+    def links(self) -> list[Binding]:
+        """Bindings to exchanges; in these a queue's name is an exchange's."""
+        linked = [links for name in sorted(self._exchanges) if (links := self._exchanges[name].links) is not None]
+        return [links.bindings[place] for links in linked for place in sorted(links.bindings)]
+
+    def made(self) -> list[int]:
+        """At which index each of `exchanges` was declared, and each of `bindings` and of `links` was made."""
+        there = [self._exchanges[name] for name in sorted(self._exchanges)]
+        linked = [exchange.links for exchange in there if exchange.links is not None]
+        made = [exchange.made[place] for exchange in there + linked for place in sorted(exchange.bindings)]
+        return [exchange.since for exchange in there] + made
