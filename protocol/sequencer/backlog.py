@@ -105,7 +105,7 @@ class Backlog:
 
     def lag_in(self, stream: Stream, member: str) -> Lag:
         keeper = stream.keepers.get(member)
-        match = max(keeper.match, stream.held) if keeper is not None else stream.held
+        match = max(keeper.match, keeper.kept_from, stream.held) if keeper is not None else stream.held
         if match >= stream.commit or not stream.ready or member in stream.gone or member in self._evictions.absent:
             return Lag()
         if keeper is None and ((stream.name, member) in self.passed or member not in stream.voters + stream.changed):
@@ -218,7 +218,7 @@ class Backlog:
         keepers, absent, passed, gone = stream.keepers, self._evictions.absent, self.passed, stream.gone
         if stream.commit <= stream.base or not stream.ready:
             return
-        upto = min([stream.commit, *(keeper.match for keeper in keepers.values())])
+        upto = min([stream.commit, *(max(keeper.match, keeper.kept_from) for keeper in keepers.values())])
         if upto > stream.base and all(
             v in keepers or v in absent or v in gone or (stream.name, v) in passed
             for v in stream.voters + stream.changed
@@ -293,7 +293,11 @@ class Backlog:
     def enrolled(self, stream: Stream, voter: str, keeper: Progress) -> None:
         self.passed.discard((stream.name, voter))
         stream.left.pop(voter, None)
-        if not keeper.updating:
+        if keeper.updating:
+            # What others lack that are updated as well is not kept for it, or each would be given up for the other.
+            applied = min((other.applied for other in stream.keepers.values() if not other.updating), default=0)
+            keeper.kept_from = min(applied, stream.commit)
+        else:
             stream.held = max(stream.base, min(stream.held, keeper.next - 1))
 
     def dropped(self, stream: Stream) -> None:

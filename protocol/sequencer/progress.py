@@ -46,6 +46,7 @@ class Progress:
         catch_up_to: the commit index at its first acknowledgement; it may vote when it holds that; -1: it has sent
         none.
         minor: minor version of the protocol that it speaks; 0: one before 3.
+        kept_from: while it is updating: its updater has applied up to there at least, so nothing before is kept for it.
         updater, remind_ms: who brings it up to date; another keeper is asked from then on.
         rejoin: index of the entry that gives it its vote, 0 for none.
         state: see `KeeperState`; `voting` and `updating` say the same, for the walks that only ask that.
@@ -55,6 +56,7 @@ class Progress:
         "applied",
         "catch_up_to",
         "eager",
+        "kept_from",
         "life",
         "log_inc",
         "match",
@@ -80,6 +82,7 @@ class Progress:
         self.applied = 0
         self.eager = True
         self.sent_commit = -1
+        self.kept_from = 0
         self.updater = ""
         self.remind_ms = 0
         self.rejoin = 0

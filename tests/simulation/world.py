@@ -133,6 +133,7 @@ class World:
         self._sequencers = 1
         self.leaving: set[str] = set()
         self._links: set[frozenset[str]] = set()
+        self._ending: set[tuple[str, str]] = set()  # ways of processes that have died, still to be cut off
         self.doomed: set[str] = set()  # die behind the frame they are just saying
         self._gone: set[str] = set()  # died for good
         self._frozen: dict[str, int] = {}  # paused process -> until when
@@ -325,7 +326,8 @@ class World:
             said = self.way(name, other)
             said.down = True
             behind = min(said.last_us, self.now_us + 40_000)
-            self.at(self.rng.randrange(self.now_us, max(behind, self.now_us) + 2), said.cut_off)
+            self._ending.add((name, other))
+            self.at(self.rng.randrange(self.now_us, max(behind, self.now_us) + 2), self._end_way, name, other)
             self.way(other, name).cut()
             if other in self.machines:
                 # Behind what may still arrive from it.
@@ -434,9 +436,17 @@ class World:
         """Whether the link between the two is open in both directions, by what they have noticed."""
         return not self.way(a, b).down and not self.way(b, a).down
 
+    def _end_way(self, source: str, target: str) -> None:
+        """What a process that has died had sent is lost from now on, unless that is so already."""
+        if (source, target) in self._ending:
+            self._ending.discard((source, target))
+            self.way(source, target).cut_off()
+
     def link(self, a: str, b: str) -> None:
         """Both sides hear of it; a side's frames use the new link from then on (`_process`)."""
         if a in self.machines and b in self.machines:
+            for pair in ((a, b), (b, a)):
+                self._end_way(*pair)  # an end that is still to come would cut the new link
             self._links.add(frozenset((a, b)))
             self.give(a, PeerUp(b))
             self.give(b, PeerUp(a))

@@ -627,6 +627,26 @@ def test_keepers_at_one_place_share_one_frame_and_the_log_is_cut_by_bytes():
 # ---- falling behind
 
 
+def test_two_that_are_updated_at_once_are_not_behind_by_what_is_kept_for_the_other():
+    order, outbox = Order([*THREE, "b4", "b5"], ONE), Outbox()
+    ordered(order, CLUSTER)
+    queue = ordered(order)
+    backlog = Backlog(order, outbox, Evictions(order), FailureDetector(order.members, None))
+    most = 2 * DEFAULT.backlog_entries
+    queue.commit = queue.end = most
+    queue.held, queue.size = 1, {1: 0, most: 0, 0: 0}
+    for voter in THREE:
+        queue.keepers[voter] = Progress(voter, 1, most, True)
+        queue.keepers[voter].applied = most
+    for voter in ("b4", "b5"):
+        queue.keepers[voter] = updated = Progress(voter, 2, 0, False)
+        updated.begin(KeeperState.UPDATING)
+        backlog.enrolled(queue, voter, updated)
+    assert [backlog.lag(voter).entries for voter in ("b4", "b5")] == [0, 0]
+    backlog.look()
+    assert not backlog.on
+
+
 def test_flow_control_goes_on_for_a_member_that_is_behind_and_off_when_it_has_caught_up():
     order, outbox = Order(list(THREE), ONE), Outbox()
     cluster, queue = ordered(order, CLUSTER), ordered(order)
