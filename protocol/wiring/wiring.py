@@ -88,10 +88,10 @@ class Wiring(Inventory):
         flow: whether flow control is on in the cluster.
         supervisor: the supervisor in office.
         uses: the brokers that use each queue.
-    policies: what queues get by their names.
-    vacancies, idle: the queues that go by themselves, and since when nobody uses them.
-    exclusives: the queues that one client has for itself, and whether that is connected.
-    dissolving: deleted queues of which messages are on their way to their alternates.
+        policies: what queues get by their names.
+        vacancies, idle: the queues that go by themselves, and since when nobody uses them.
+        exclusives: the queues that one client has for itself, and whether that is connected.
+        dissolving: deleted queues of which messages are on their way to their alternates.
     """
 
     def __init__(self) -> None:
