@@ -84,6 +84,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
         causes: (index of a batch, why its messages are set aside) where nobody rejected them. died: (cause, how many
             messages in all).
         times: position, and when the message there came, and those behind it up to the next (`enqueue_times.py`).
+        delayed: (position, when it is due).
     """
 
     index: int
@@ -112,6 +113,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     times: list[int] = []
     causes: list[tuple[int, str]] = []
     died: list[tuple[str, int]] = []
+    delayed: list[tuple[int, int]] = []
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""
@@ -123,7 +125,8 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
 
     def live(self) -> RangeSet:
         """Positions of all messages that are not gone."""
-        return live_of(self.available, (pairs(held) for held in (*(r for *_, r in self.acquired), self.dead_lettering)))
+        held = [pairs(ranges) for ranges in (*(r for *_, r in self.acquired), self.dead_lettering)]
+        return live_of(self.available, [*held, ((position, position) for position, _ in self.delayed)])
 
     def canonical(self) -> QueueSnapshot:
         """The same in one order, without what each replica says for itself: equal queues have equal canonical
@@ -136,6 +139,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
             deliveries=sorted(self.deliveries),
             expiry=sorted(self.expiry),
             evicted=sorted(self.evicted),
+            delayed=sorted(self.delayed),
             tallies=msgspec.structs.replace(self.tallies, arrivals=[], arrived_to=0, raised=[]),
             annotations=sorted(self.annotations, key=itemgetter(0)),
         )
@@ -176,6 +180,9 @@ def read_snapshot(state: Any) -> QueueSnapshot:
         text = (
             f"a queue's snapshot must hold annotations of positions before {snapshot.next_position}, not {strange[:8]}"
         )
+        raise PeerError(BAD_FRAME, text)
+    if any(not 0 < position < snapshot.next_position for position, _ in snapshot.delayed):
+        text = f"a queue's snapshot must say when positions before {snapshot.next_position} are due, not others"
         raise PeerError(BAD_FRAME, text)
     runs = snapshot.origin_runs
     if (

@@ -138,7 +138,7 @@ class QueueConsumers:
     def gather(self) -> None:
         """Order what has gathered."""
         outbox = self._outbox
-        for event, settling in self.settlements.events(outbox.broker, self._inc, self._lock.grant):
+        for event, settling in self.settlements.events(outbox.broker, self._inc, self._lock.grant, outbox.now_ms):
             if event is not None:
                 self._own.submit(event, settling, type(event) in self._patient)
             elif settling is not None:

@@ -8,19 +8,15 @@ from ..queue.dispatch import Dispatcher
 from ..queue.state import QueueState
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Expire
+from .dues import Dues, rank
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
-
-
-def rank(broker: str) -> int:
-    """A broker's place in the order in which brokers sweep un-owned queues."""
-    return int("".join(c for c in broker if c.isdigit()) or 0)
 
 
 class Expiries:
     """Attributes: heap of (when it expires in ms, position)."""
 
-    __slots__ = ("_dispatcher", "_outbox", "_own", "_state", "_timing", "heap")
+    __slots__ = ("_dispatcher", "_dues", "_outbox", "_own", "_state", "_timing", "heap")
 
     def __init__(
         self,
@@ -36,6 +32,7 @@ class Expiries:
         self._own = own
         self._outbox = outbox
         self.heap: list[tuple[int, int]] = []
+        self._dues = Dues(state, own, outbox, timing)
 
     def restart(self) -> None:
         """The state has come by an update."""
@@ -50,8 +47,10 @@ class Expiries:
                     heapq.heappush(self.heap, (expiry[position], position))
 
     def sweep(self) -> None:
-        """Have what is due ordered to expire, and look again when more can be."""
+        """Have what is due ordered to expire, or to be delayed no more, and look again when more can be."""
         outbox = self._outbox
+        if self._state.delayed.heap:
+            self._dues.sweep()
         due, again_ms = self.due(outbox.broker, outbox.now_ms)
         if due:
             self._own.submit(Expire(outbox.now_ms, due), None)
@@ -71,12 +70,16 @@ class Expiries:
             return [], 0
         wait_ms = 0 if state.owner else rank(broker) * self._timing.expiry_rank_ms
         due: list[int] = []
+        delayed: list[int] = []
         waiting: list[tuple[int, int]] = []
         while heap and (heap[0][1] not in state.expiry or heap[0][0] + wait_ms <= now_ms):
             expires_ms, position = heapq.heappop(heap)
             if position not in state.expiry:
                 continue
-            if position in state.available and position not in dispatcher.taken:
+            if position in state.delayed:
+                delayed.append(position)
+                waiting.append((expires_ms + self._timing.expiry_held_ms, position))  # it may be due meanwhile
+            elif position in state.available and position not in dispatcher.taken:
                 due.append(position)
             else:
                 waiting.append((expires_ms + self._timing.expiry_held_ms, position))
@@ -84,5 +87,5 @@ class Expiries:
             heapq.heappush(heap, item)
         for position in due:
             dispatcher.expiring.add(position, position)
-        ranges = [edge for position in sorted(due) for edge in (position, position)]
+        ranges = [edge for position in sorted(due + delayed) for edge in (position, position)]
         return ranges, heap[0][0] + wait_ms if heap else 0

@@ -88,7 +88,9 @@ class Settlements:
             self.due_ms = now_ms + self._acquire_ms
         return now_ms >= self.due_ms or len(self.acquires) + len(self.acquires_accepted) >= 3 * ACQUIRE_RUNS
 
-    def events(self, broker: str, inc: int, grant: int) -> list[tuple[AnyEvent | None, Settling | None]]:
+    def events(
+        self, broker: str, inc: int, grant: int, now_ms: int = 0
+    ) -> list[tuple[AnyEvent | None, Settling | None]]:
         """Take all that has gathered, as events in an order that keeps every rule: acquires before the settlements that
         quote them. Where all that a `Settling` asks is lost there is no event, and its answer is due at once."""
         events: list[tuple[AnyEvent | None, Settling | None]] = []
@@ -104,7 +106,8 @@ class Settlements:
             for kind, gathered in settling.items():
                 event: AnyEvent | None = None
                 if gathered.runs and (said := gathered.modification) is not None:
-                    event = Modify(broker, inc, gathered.runs, said.failed, said.annotations)
+                    due_ms = said.delay_ms and now_ms + said.delay_ms
+                    event = Modify(broker, inc, gathered.runs, said.failed, said.annotations, due_ms)
                 elif gathered.runs:
                     event = _EVENTS[kind](broker, inc, gathered.runs)  # type: ignore[index]
                 events.append((event, gathered))
@@ -113,7 +116,7 @@ class Settlements:
 
 def _key(said: Modification) -> tuple[bool, bytes]:
     """Equal for those that go as one event."""
-    return said.failed, _encode(said.annotations)
+    return said.failed, _encode([said.annotations, said.delay_ms])
 
 
 def claim(held: dict[int, RangeSet], wanted: list[int]) -> tuple[list[int], list[int]]:

@@ -62,7 +62,7 @@ def queue_status(
     """How a queue is at one replica; `judged`: it may refuse messages, or hold its producers back."""
     counted = figures(state)
     return QueueStatus(
-        messages=state.available.count + state.acquired.messages(),
+        messages=state.available.count + state.acquired.messages() + state.delayed.ranges.count,
         available=state.available.count,
         acquired=state.acquired.messages(),
         dead_lettering=state.dead_lettering.count,
@@ -98,4 +98,5 @@ def queue_status(
         dead_too_often=counted.dead_too_often,
         dead_pushed_out=counted.dead_pushed_out,
         age_ms=age_ms(state, now_ms),
+        delayed=state.delayed.ranges.count,
     )

@@ -250,7 +250,7 @@ class QueueStatus(StatusStruct, kw_only=True):
     """A queue as one of its replicas has it. Counts are of messages, and begin when the queue is declared.
 
     Attributes:
-        messages: number of those that are available or acquired.
+        messages: number of those that are available, delayed or acquired.
         available: number of those that a consumer can have.
         acquired: number of those that consumers hold.
         dead_lettering: number of dead ones that are on their way to the alternate exchange.
@@ -280,6 +280,7 @@ class QueueStatus(StatusStruct, kw_only=True):
         dead_expired, dead_too_often, dead_pushed_out: number of those that were set aside for the alternate exchange
             since they had expired, had come back too often, or had to make room; the others there were rejected.
         age_ms: for how long the oldest message has been in it, to a second or so; 0 where it is empty.
+        delayed: number of those that wait for their time.
     """
 
     messages: int
@@ -318,6 +319,7 @@ class QueueStatus(StatusStruct, kw_only=True):
     dead_too_often: int = 0
     dead_pushed_out: int = 0
     age_ms: int = 0
+    delayed: int = 0
 
 
 class OwnershipStatus(StatusStruct, kw_only=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..errors import WRONG_VERSION, PeerError
 
 MAJOR = 1
-MINOR = 11
+MINOR = 12
 """1: `FlowControl`, and versions and incarnations told at the opening of peer links.
 2: all that was added since the first trial from outside, each explained where it is defined:
 `Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`. `Supervise`, `Supervised`: the supervisor in office, by
@@ -75,7 +75,11 @@ refused.
 Queues that go when nobody uses them any more, with `DeleteQueue.vacant`, which a member before 11 would pass over and
 delete a queue that is used: refused while one is in the cluster. `fresh` of declare_queue, which a broker before 11
 refuses. `Exclusive`, and `client` with what follows it in `DeclareQueue`: a member before 11 would let others at a
-queue that one client has for itself: refused likewise."""
+queue that one client has for itself: refused likewise.
+12: `Transfer.delays`, `Enqueue.delays`, `Modification.delay_ms`, `Modify.due_ms`, `Due`, `QueueSnapshot.delayed`: a
+member before 12 would give delayed messages at once, so while one is in the cluster nothing is delayed."""
+KNOWS_DELAYS = 12
+"""The minor version from which members keep delayed messages from consumers until they are due."""
 KNOWS_DEAD_LETTERS = 11
 """The minor version from which a member sets messages aside for the alternate that nobody has rejected."""
 KNOWS_MADE_NAMES = 11

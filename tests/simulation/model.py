@@ -20,6 +20,8 @@ DEFAULTS: list[Any] = [b"", None, None, None, None, None, None, False, None, Non
 NUMBER = "qpid.msg_sequence"
 """The property in which a message has its number in an exchange that numbers."""
 GONE = ("accepted", "discarded", "dead", "expired")
+WAITING = ("available", "delayed")
+"""Where messages are that nobody holds."""
 
 
 class Violation(AssertionError):
@@ -136,7 +138,7 @@ class ModelQueue:
     """One queue.
 
     Attributes:
-        place: position -> "available", ("held", broker, inc, acquisition), "dead_lettering", or how it went (one of `GONE`).
+        place: position -> "available", "delayed", ("held", broker, inc, acquisition), "dead_lettering", or how it went (one of `GONE`).
         returned: position -> how often it came back flagged; 0: it came back, and was never delivered by what is said.
         seen: client -> the numbers it has had applied.
         arrived: blob -> how many copies were enqueued.
@@ -154,6 +156,7 @@ class ModelQueue:
     place: dict[int, object] = field(default_factory=dict)
     blobs: dict[int, bytes] = field(default_factory=dict)
     expiry: dict[int, int] = field(default_factory=dict)
+    due: dict[int, int] = field(default_factory=dict)  # position -> until when it is delayed, or was last
     returned: dict[int, int] = field(default_factory=dict)
     seen: dict[str, set[int]] = field(default_factory=dict)
     arrived: dict[bytes, int] = field(default_factory=dict)
@@ -246,14 +249,19 @@ class ModelQueue:
                 self.owner, self.grant = event.broker, event.grant
             case events.Expire():
                 for position in each(event.ranges):
-                    if self.place[position] == "available" and self.expiry.get(position, 1 << 60) <= event.now_ms:
+                    if self.place[position] in WAITING and self.expiry.get(position, 1 << 60) <= event.now_ms:
                         if self.all_die:
                             self.expired.add(position)
                             self._die(position, "expired")
                         else:
                             self._go(position, "expired")
+            case events.Due():
+                for position in each(event.ranges):
+                    if self.place.get(position) == "delayed" and self.due[position] <= event.now_ms:
+                        self.place[position] = "available"
             case events.Purge():
-                waiting = sorted(p for p in self.live if self.place[p] == "available")
+                what = ("available",) if event.count else WAITING
+                waiting = sorted(p for p in self.live if self.place[p] in what)
                 for position in waiting[: event.count or None]:
                     self.count("purged")
                     self._go(position, "discarded")
@@ -337,6 +345,7 @@ class ModelQueue:
 
     def _enqueue(self, event: events.Enqueue) -> bool:
         expiry = dict(zip(event.expiry[::2], event.expiry[1::2], strict=True))
+        delays = dict(zip(event.delays[::2], event.delays[1::2], strict=True))
         seen = self.seen.setdefault(event.client, set())
         before = len(self.place)
         for index, (number, blob) in enumerate(zip(each(event.numbers), event.blobs, strict=True)):
@@ -368,6 +377,8 @@ class ModelQueue:
                 self.place[position] = "dead_lettering"
             if index in expiry:
                 self.expiry[position] = expiry[index]
+            if index in delays:
+                self.place[position], self.due[position] = "delayed", delays[index]
             self._replace(position)
             self._push_out()
         self._send_on(False)
@@ -397,7 +408,7 @@ class ModelQueue:
         inside = sorted(self._inside())
         sizes = [len(self.live[p]) + 64 for p in inside]
         while len(inside) + 1 > self.most[0] or sum(sizes) + len(blob) + 64 > self.most[1]:
-            if self.full in ("reject", "self-destruct") or self.place[inside[0]] != "available":
+            if self.full in ("reject", "self-destruct") or self.place[inside[0]] not in WAITING:
                 return True
             del inside[0], sizes[0]
         return False
@@ -409,7 +420,7 @@ class ModelQueue:
             if len(inside) <= self.most[0] and sum(len(self.live[p]) + 64 for p in inside) <= self.most[1]:
                 return
             if self.full == "dead-letter":
-                inside = [p for p in inside if self.place[p] == "available"]
+                inside = [p for p in inside if self.place[p] in WAITING]
                 if not inside:
                     return
             oldest = min(inside, key=lambda p: (self.level(p), p))
@@ -519,6 +530,8 @@ class ModelQueue:
                 if isinstance(event, events.Modify) and event.annotations:
                     self.notes[position] = noted(self.notes.get(position, {}), event.annotations)
                     self.notes_at.setdefault(position, []).append((self.index, self.notes[position]))
+                if isinstance(event, events.Modify) and event.due_ms:
+                    self.place[position], self.due[position] = "delayed", event.due_ms
             elif self.alternate:
                 self.place[position] = "dead_lettering"
                 dead_lettering.append(position)
