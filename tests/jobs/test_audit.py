@@ -118,6 +118,13 @@ PLANTED: dict[str, tuple[int, str, Callable[[list[Row]], list[Row]]]] = {
         lambda r: later(r, kind="accept", inc=0, acquisition=acquisition(r, 31), **span(35, 36))),
     "set aside while acquired": (
         5, "set aside, but not available", lambda r: later(r, kind="set_aside", broker="", **span(35, 36))),
+    "acquired before it is due": (
+        2, "acquired before it was due",
+        lambda r: later(later(r, kind="delay", broker="", **span(45, 46)), kind="acquire", acquisition=99, **span(45, 46))),
+    "due though nothing delays it": (4, "due, but not delayed", lambda r: later(r, kind="due", broker="", **span(45, 46))),
+    "due, never given": (
+        4, "due, and passed over since",
+        lambda r: old(later(later(r, kind="delay", broker="", **span(43, 43)), kind="due", broker="", **span(43, 43)))),
     "dead-lettered twice": (5, "dead-lettered twice", lambda r: later(r, kind="dead_letter", broker="", **span(11, 12))),
     "dead-lettered without a reject": (
         5, "dead-lettered, but neither rejected nor set aside",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fake_broker import wait_until
-from mantamq.client import Invalid, Message, NotAllowed, connect, connect_async
+from mantamq.client import Invalid, LinkClosed, Message, NotAllowed, connect, connect_async
 from mantamq.protocol.broker import connections
 from mantamq.protocol.wire.client_frames import Completed, Opened, Transfer
 from msgspec.structs import replace
@@ -137,6 +137,21 @@ def test_a_broker_that_knows_no_delays_is_not_asked(cluster, session, monkeypatc
         mine = old.session()
         with pytest.raises(NotAllowed, match=r"1\.11.*at once.*1\.12"):
             mine.sender("q").send_later("1", 5)
+
+
+def test_a_cluster_with_an_older_member_delays_nothing(cluster, connection, session):
+    sender, receiver = session.sender("q"), session.receiver("q", 2)
+    sender.send("1")
+    message = receiver.fetch(5)
+    broker = cluster.cluster.machines["b1"]
+    cluster.call(lambda: setattr(broker.cluster.versions, "least", 11))
+    sender.send_later("2", 60)
+    with pytest.raises(NotAllowed, match=r"a member of the cluster speaks protocol 1\.11 and knows no delays"):
+        sender.sync(5)
+    session.release(message, delay=60)
+    with pytest.raises((LinkClosed, NotAllowed), match=r"knows no delays"):
+        receiver.fetch(5)
+    assert session.receiver("q").fetch(5).body == b"1" and connection.queue("q")["delayed"] == 0
 
 
 async def test_the_asyncio_twin(cluster, session):
