@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
@@ -73,6 +73,7 @@ class QueueKeywords(TypedDict, total=False):
     exclusive: bool | None
     dead_letters: str | None
     delivery_limit: int | None
+    retry_delay_s: Sequence[float] | None
     dead_letter_key: str | None
 
 
@@ -84,7 +85,7 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
          "fairshare": "qpid.fairshare", "sequence_key": "qpid.queue_msg_sequence",
          "single_active": "x-single-active-consumer",
          "dead_letters": "manta.dead_letters", "delivery_limit": "manta.delivery_limit",
-         "dead_letter_key": "manta.dead_letter_key",
+         "dead_letter_key": "manta.dead_letter_key", "retry_delay_s": "manta.retry_delay_s",
          "internal": "manta.internal", "auto_delete": "manta.auto_delete",
          "auto_delete_timeout_s": "qpid.auto_delete_timeout", "exclusive": "manta.exclusive",
          "sequence": "qpid.msg_sequence", "initial": "qpid.ive"}  # fmt: skip
@@ -223,6 +224,7 @@ class Management:
         fairshare: int | None = None, sequence_key: str | None = None, single_active: bool | None = None,
         dead_letters: str | None = None, delivery_limit: int | None = None, dead_letter_key: str | None = None,
         auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
+        retry_delay_s: Sequence[float] | None = None,
     ) -> bool | str:  # fmt: skip
         """Create a queue unless it is there.
 
@@ -267,6 +269,9 @@ class Management:
             delivery_limit: a message that comes back more often than that after it was delivered goes to the alternate,
                 or is discarded; releases, modifies with `failed`, and the end of its consumer count; none, unless
                 given; "x-delivery-limit".
+            retry_delay_s: seconds for which a message waits that is back from a delivery in vain: after the first one,
+                the second and so on, the last number for all further; [1, 5, 30]. What the consumers of a broker that
+                dies held does not wait.
             dead_letter_key: the key by which dead letters go to the alternate: the queue's name, unless given;
                 "x-dead-letter-routing-key".
             auto_delete: it goes, with what is in it, when its last consumer has gone, at whatever broker, and none has
@@ -294,6 +299,7 @@ class Management:
                  "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active,
                  "dead_letters": dead_letters, "delivery_limit": delivery_limit,
                  "dead_letter_key": dead_letter_key,
+                 "retry_delay_s": None if retry_delay_s is None else list(retry_delay_s),
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
                  "exclusive": exclusive}  # fmt: skip
         try:
@@ -492,6 +498,7 @@ class AsyncManagement:
         fairshare: int | None = None, sequence_key: str | None = None, single_active: bool | None = None,
         dead_letters: str | None = None, delivery_limit: int | None = None, dead_letter_key: str | None = None,
         auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
+        retry_delay_s: Sequence[float] | None = None,
     ) -> bool | str:  # fmt: skip
         """As `Connection.declare_queue`."""
         typed: dict[str, Any] = {
@@ -502,6 +509,7 @@ class AsyncManagement:
                  "fairshare": fairshare, "sequence_key": sequence_key, "single_active": single_active,
                  "dead_letters": dead_letters, "delivery_limit": delivery_limit,
                  "dead_letter_key": dead_letter_key,
+                 "retry_delay_s": None if retry_delay_s is None else list(retry_delay_s),
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
                  "exclusive": exclusive}  # fmt: skip
         try:

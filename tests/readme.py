@@ -159,6 +159,18 @@ PROMISES: dict[str, list[str]] = {
     "Messages become available in the order in which they are due": [
         "tests/unit/client/test_delays.py::test_due_ones_come_in_their_places",
     ],
+    "Retry back-off:": [
+        "tests/unit/client/test_retry_delays.py::test_it_waits_longer_each_time",
+        "tests/unit/client/test_retry_delays.py::test_what_a_consumer_held_that_goes_waits_and_what_it_had_not_seen_does_not",
+    ],
+    "A release with a delay of its own": [
+        "tests/unit/protocol/queue/test_delayed.py::"
+        "test_its_own_delay_counts_more_than_the_queues_and_its_death_more_than_either",
+    ],
+    "What the consumers of a broker that dies held": [
+        "tests/unit/protocol/queue/test_delayed.py::"
+        "test_what_does_not_count_as_a_delivery_or_says_no_time_does_not_wait",
+    ],
     "Several routing keys:": [
         "tests/unit/client/test_several_keys.py::test_each_queue_gets_it_once_and_the_alternate_only_what_nobody_gets",
     ],

@@ -94,6 +94,9 @@ def queue_add(
     delivery_limit: Annotated[
         int | None, typer.Option(help="what comes back more often goes to the alternate, or is discarded")
     ] = None,
+    retry_delay_s: Annotated[
+        list[float] | None, typer.Option(help="for so long what came back waits; again: the next time")
+    ] = None,
     dead_letter_key: Annotated[str | None, typer.Option(help="the key of dead letters; the queue's name")] = None,
     auto_delete: Annotated[bool, typer.Option("--auto-delete", help="it goes with the last of its consumers")] = False,
     auto_delete_timeout_s: Annotated[
@@ -111,7 +114,7 @@ def queue_add(
                 flow_resume_size=flow_resume_size, fairshare=fairshare, sequence_key=sequence_key,
                 single_active=single_active or None, dead_letters=dead_letters, delivery_limit=delivery_limit,
                 dead_letter_key=dead_letter_key, auto_delete=auto_delete or None,
-                auto_delete_timeout_s=auto_delete_timeout_s,
+                auto_delete_timeout_s=auto_delete_timeout_s, retry_delay_s=retry_delay_s or None,
             )  # fmt: skip
         except Invalid as refused:
             raise Invalid(_as_typed(refused.text)) from None

@@ -81,13 +81,18 @@ class Accept(Event, tag=4):
 
 
 class Release(Event, tag=5):
-    """Acquired messages return to their original positions."""
+    """Acquired messages return to their original positions.
+
+    Attributes:
+        redelivered: whether a consumer may have seen them: raises the delivery count and sets the redelivered flag.
+        at_ms: when, Unix ms, in a queue that looks at that (`queue/retries.py`); else 0.
+    """
 
     broker: str
     inc: int
     runs: list[int]
     redelivered: bool = True
-    """Whether a consumer may have seen them: raises the delivery count and sets the redelivered flag."""
+    at_ms: int = 0
 
 
 class Reject(Event, tag=6):
@@ -104,7 +109,7 @@ class Modify(Event, tag=16):
 
     Attributes:
         redelivered: this was an attempt at delivery, as of `Release`.
-        due_ms: nobody gets them before; 0: anybody may at once.
+        due_ms: nobody gets them before; 0: anybody may at once. at_ms: as of `Release`.
     """
 
     broker: str
@@ -113,6 +118,7 @@ class Modify(Event, tag=16):
     redelivered: bool = False
     annotations: dict[str, Any] = {}
     due_ms: int = 0
+    at_ms: int = 0
 
 
 class Own(Event, tag=7):

@@ -77,7 +77,8 @@ delete a queue that is used: refused while one is in the cluster. `fresh` of dec
 refuses. `Exclusive`, and `client` with what follows it in `DeclareQueue`: a member before 11 would let others at a
 queue that one client has for itself: refused likewise.
 12: `Transfer.delays`, `Enqueue.delays`, `Modification.delay_ms`, `Modify.due_ms`, `Due`, `QueueSnapshot.delayed`: a
-member before 12 would give delayed messages at once, so while one is in the cluster nothing is delayed."""
+member before 12 would give delayed messages at once, so while one is in the cluster nothing is delayed. Queues
+with a delay for what comes back, with `Release.at_ms` and `Modify.at_ms`: refused likewise."""
 KNOWS_DELAYS = 12
 """The minor version from which members keep delayed messages from consumers until they are due."""
 KNOWS_DEAD_LETTERS = 11

@@ -25,6 +25,7 @@ from ..wire.settings import names_of, parse, plain, read
 from ..wire.version import (
     KNOWS_AUTO_DELETE,
     KNOWS_DEAD_LETTERS,
+    KNOWS_DELAYS,
     KNOWS_EXCHANGES,
     KNOWS_LIMITS,
     KNOWS_LINES,
@@ -137,6 +138,8 @@ def queue_known_from(arguments: dict[str, Any]) -> int:
     if not arguments.keys() & OF_QUEUES:
         return 0
     settings = read(QueueSettings, arguments)
+    if settings.retry_delay_s:
+        return KNOWS_DELAYS
     if settings.auto_delete or settings.exclusive:
         return KNOWS_AUTO_DELETE
     if settings.dead_letters or settings.delivery_limit or settings.dead_letter_key or settings.overflow == DEAD_LETTER:

@@ -8,7 +8,7 @@ What is delayed, and until when, is read off the committed log here; who says it
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.queue_frames import Deliver
@@ -23,7 +23,11 @@ STORIES = 0.5
 """The share of stories with such messages."""
 SENT, BACK = 0.15, 0.3
 """Of what users send, and of what they would release, in these."""
+RETRYING = 0.3
+"""The share of stories in which some queues have what comes back wait."""
 TIMES_MS = (0, 1, 20, 200, 200, 1_000, 3_000)
+STALE_MS = 60_000
+"""What is said of the present is not older when it is committed."""
 LATE_MS = 1_000
 """When all is well and queues have consumers, each is available so long after it is due at the latest."""
 
@@ -49,6 +53,19 @@ class Delays:
         return rng.choice(TIMES_MS) if self._some and rng.random() < BACK else 0
 
 
+class Retries:
+    """Which queues have what comes back wait, in some of the stories; their choices move nobody's."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(f"retries of {seed}")
+        self._some = self._rng.random() < RETRYING
+
+    def some(self) -> dict[str, Any]:
+        if not self._some or self._rng.random() < 0.5:
+            return {}
+        return {"retry_delay_s": self._rng.choice([[0.05], [0, 0.2], [0.02, 0.3, 1], [1]])}
+
+
 class Due:
     """When messages are due. Attributes: judged (deliveries of such as were delayed), calm_ms (since when all is well)."""
 
@@ -69,10 +86,10 @@ class Due:
                 position = fresh + index + 1
                 if model.at.get((event.client, each(event.numbers)[index])) == model.index and position in model.blobs:
                     self._wait(model, position, due_ms)
-        elif isinstance(event, events.Modify) and event.due_ms:
+        elif isinstance(event, events.Modify | events.Release) and (model.retry or getattr(event, "due_ms", 0)):
             for position in each([n for i in range(0, len(event.runs), 3) for n in event.runs[i + 1 : i + 3]]):
-                if model.place.get(position) == "delayed" and model.due[position] == event.due_ms:
-                    self._wait(model, position, event.due_ms)
+                if model.place.get(position) == "delayed" and (stream, position) not in self._open:
+                    self._returns(model, position, event)
         elif isinstance(event, events.Due):
             now_ms = self._world.now_us // 1000
             if event.now_ms > now_ms:
@@ -85,6 +102,14 @@ class Due:
                     if due_ms > self.calm_ms and now_ms - due_ms > LATE_MS:
                         raise Violation(f"{stream}: {position} is available at {now_ms} only, and due at {due_ms}")
                     self._open.discard((stream, position))
+
+    def _returns(self, model: ModelQueue, position: int, event: events.Modify | events.Release) -> None:
+        if isinstance(event, events.Modify) and event.due_ms:
+            self._wait(model, position, event.due_ms)
+        elif not 0 <= self._world.now_us // 1000 - event.at_ms < STALE_MS:
+            raise Violation(f"{model.id}: {event} says a time that is not now")
+        else:
+            self._wait(model, position, model.due[position])
 
     def _wait(self, model: ModelQueue, position: int, due_ms: int) -> None:
         self._due[model.id, position] = due_ms, model.index

@@ -8,7 +8,7 @@ from typing import Any
 
 from mantamq.protocol.wire.queue_frames import Consume, Deliver
 
-from . import alerts, deaths
+from . import alerts, deaths, delays
 from .checkers import Watcher
 from .deliveries import Deliveries
 from .model import ModelQueue, Violation, each
@@ -82,10 +82,11 @@ class Kinds:
         self._destroy = self._destroyers.random() < DESTROYING
         self._alerts = alerts.AlertChoices(seed)
         self._deaths = deaths.DeathChoices(seed)
+        self._retries = delays.Retries(seed)
 
     def kind(self, alternate: str, fleeting: bool = False) -> Kind:
         """Of a new queue; empty: it is plain. `fleeting`: it may be deleted at any time, also by itself."""
-        return self._deaths.some(self._kind(fleeting), alternate)
+        return self._deaths.some(self._kind(fleeting), alternate) | self._retries.some()
 
     def _kind(self, fleeting: bool) -> Kind:
         if fleeting and any(LIMITS) and self._destroy and self._destroyers.random() < 0.7:
@@ -114,6 +115,9 @@ class Kinds:
         rng, arguments = self._rng, dict[str, Any]()
         for what, value in kind.items():
             if what == "overflow":
+                continue
+            if what == "retry_delay_s":
+                arguments["manta.retry_delay_s"] = value
                 continue
             if what in SHARE_NAMES:
                 arguments[self._shares.choice(SHARE_NAMES[what])] = self._shares.choice([value, str(value)])

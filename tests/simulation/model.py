@@ -71,6 +71,7 @@ def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
             queue.shares, queue.turn = shares, (len(shares) - 1, 0)
     queue.all_die = queue.alternate and arguments.get("manta.dead_letters") == "all"
     queue.tries = int(arguments.get("manta.delivery_limit") or arguments.get("x-delivery-limit") or 0)
+    queue.retry = [int(seconds * 1000) for seconds in arguments.get("manta.retry_delay_s", [])]
     queue.key = arguments.get("qpid.last_value_queue_key", "")
     queue.group = arguments.get("qpid.group_header_key", "")
     queue.fair = arguments.get("manta.fair_key", "")
@@ -149,6 +150,7 @@ class ModelQueue:
     id: str
     alternate: bool
     all_die: bool = False  # what expires goes to the alternate, too
+    retry: list[int] = field(default_factory=list)  # for how many ms what comes back waits, the first time and so on
     tries: int = 0  # how often a message may come back after a delivery; 0: as often as it does
     causes: dict[int, str] = field(default_factory=dict)  # index of a batch that nobody rejected -> why it is one
     given_up: set[int] = field(default_factory=set)  # positions that came back too often, and are discarded
@@ -542,6 +544,10 @@ class ModelQueue:
             self.batches[self.index] = event.broker, dead_lettering
         for position in back:
             self._tried(position)
+            if self.retry and event.redelivered and self.place[position] == "available":
+                wait_ms = [*self.retry, *self.retry[-1:] * self.returned[position]][self.returned[position] - 1]
+                if wait_ms:
+                    self.place[position], self.due[position] = "delayed", event.at_ms + wait_ms
 
 
 class ModelWiring:

@@ -13,7 +13,7 @@ from mantamq.protocol.queue.policies import policies_of
 from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.snapshot import read_snapshot
 from mantamq.protocol.queue.state import QueueState
-from mantamq.protocol.wire.events import Accept, Acquire, Due, Enqueue, Expire, Modify, Own, Purge, Release
+from mantamq.protocol.wire.events import Accept, Acquire, Due, Enqueue, Evict, Expire, Modify, Own, Purge, Release
 from mantamq.protocol.wire.message import encode
 
 
@@ -192,3 +192,46 @@ def test_a_browser_sees_it_and_a_consumer_does_not():
     for delivery in dispatcher.run(True, iter(range(1, 9)))[0]:
         seen[delivery.subscription.id] += delivery.ranges
     assert seen == {1: [(1, 1), (2, 2), (3, 3)], 2: [(2, 2)]}
+
+
+# ---- what comes back
+
+
+def test_what_comes_back_waits_longer_each_time():
+    state = queue(retry_delay_s=[1, 0, 5.5])
+    come(state, b"1", b"2")
+    for at_ms, due in ((1000, {1: 2000}), (2000, {}), (3000, {1: 8500}), (9000, {1: 14_500})):
+        state.apply(Due(at_ms, [1, 1]))
+        state.apply(Acquire("b1", 1, 1, [at_ms, 1, 1]))
+        state.apply(Release("b1", 1, [at_ms, 1, 1], True, at_ms))
+        assert state.delayed.due == due
+    assert state.available.flat() == [2, 2]
+
+
+def test_what_does_not_count_as_a_delivery_or_says_no_time_does_not_wait():
+    state = queue(retry_delay_s=[1])
+    come(state, b"1")
+    for number, back in enumerate(
+        [
+            Release("b1", 1, [1, 1, 1], False, 1000),
+            Modify("b1", 1, [2, 1, 1], False, {}, 0, 1000),
+            Release("b1", 1, [3, 1, 1], True),
+            Evict("b1", 1),
+        ],
+        1,
+    ):
+        state.apply(Acquire("b1", 1, 1, [number, 1, 1]))
+        state.apply(back)
+        assert state.available.flat() == [1, 1] and not state.delayed
+
+
+def test_its_own_delay_counts_more_than_the_queues_and_its_death_more_than_either():
+    state = queue(retry_delay_s=[1], delivery_limit=1)
+    come(state, b"1")
+    state.apply(Acquire("b1", 1, 1, [1, 1, 1]))
+    state.apply(Modify("b1", 1, [1, 1, 1], True, {}, 9000, 1000))
+    assert state.delayed.due == {1: 9000}
+    state.apply(Due(9000, [1, 1]))
+    state.apply(Acquire("b1", 1, 1, [2, 1, 1]))
+    assert state.apply(Modify("b1", 1, [2, 1, 1], True, {}, 19_000, 9000)).dropped == [(1, 1, False)]
+    assert not state.blobs and not state.delayed
