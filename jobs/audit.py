@@ -163,8 +163,7 @@ def _histories(events: DataFrame, grace_us: int) -> DataFrame:
     spans_eviction = "inc <= e.inc and seq < e.seq and (after_seq is null or after_seq > e.seq)"
     others = [
         (5, "set aside, and never dead-lettered", f"after_seq is null and now = 'dead_lettering' and {late}"),
-        (4, "released, and passed over since", f"kind = 'release' and {passed_over}"),
-        (4, "due, and passed over since", f"kind = 'due' and {passed_over}"),
+        (4, "released or due, and passed over since", f"kind in ('release', 'due') and {passed_over}"),
         (6, "requeued, and passed over since", f"kind = 'evict' and {passed_over}"),
         (6, "still held by one who was evicted", f"now = 'acquired' and exists(_evictions, e -> {spans_eviction})"),
     ]

@@ -123,7 +123,7 @@ PLANTED: dict[str, tuple[int, str, Callable[[list[Row]], list[Row]]]] = {
         lambda r: later(later(r, kind="delay", broker="", **span(45, 46)), kind="acquire", acquisition=99, **span(45, 46))),
     "due though nothing delays it": (4, "due, but not delayed", lambda r: later(r, kind="due", broker="", **span(45, 46))),
     "due, never given": (
-        4, "due, and passed over since",
+        4, "released or due, and passed over since",
         lambda r: old(later(later(r, kind="delay", broker="", **span(43, 43)), kind="due", broker="", **span(43, 43)))),
     "dead-lettered twice": (5, "dead-lettered twice", lambda r: later(r, kind="dead_letter", broker="", **span(11, 12))),
     "dead-lettered without a reject": (
@@ -151,7 +151,7 @@ PLANTED: dict[str, tuple[int, str, Callable[[list[Row]], list[Row]]]] = {
     "settled after a release": (
         4, "settled by one who had given it back",
         lambda r: later(r, kind="accept", broker="b1", acquisition=acquisition(r, 11), **span(20, 20))),
-    "released, never given again": (4, "released, and passed over since", old),
+    "released, never given again": (4, "released or due, and passed over since", old),
     "requeued, never given again": (6, "requeued, and passed over since", old),
     "settled by the evicted": (
         6, "settled by one who was evicted",

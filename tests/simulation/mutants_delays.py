@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from mantamq.protocol.queue.delayed import Delayed
-from mantamq.protocol.replica import hosted_queue
 from mantamq.protocol.replica.dues import Dues
-from mantamq.protocol.wire.events import Due, Modify, Release
+from mantamq.protocol.wire.events import Due
 
 from .planting import planted
 
@@ -38,7 +37,13 @@ def an_update_forgets_what_is_delayed(patch: Patch) -> None:
 
 def who_has_passed_them_does_not_look_again(patch: Patch) -> None:
     """A consumer's place stays behind what has become due before it."""
-    patch.setattr(hosted_queue, "RETURNS", (Release, Modify))
+    become_due = Delayed.become_due
+
+    def unnoticed(self: Any, event: Due, available: Any) -> list[tuple[int, int]]:
+        become_due(self, event, available)
+        return []
+
+    patch.setattr(Delayed, "become_due", unnoticed)
 
 
 def the_next_owner_knows_of_none(patch: Patch) -> None:
