@@ -192,6 +192,42 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_relays.py::test_a_queue_that_comes_late_has_the_last_message_first",
         "tests/unit/conversations/test_relays.py::test_whoever_dies_as_a_queue_is_bound_it_gets_the_last_message_once",
     ],
+    "Delayed messages:": [
+        "tests/unit/client/test_delays.py::test_nobody_gets_it_before_and_then_whoever_waits_does",
+        "tests/unit/client/test_delays.py::test_the_asyncio_twin",
+        "tests/unit/conversations/test_delays.py::test_whoever_consumes_gets_each_when_it_is_due",
+    ],
+    "Until then it is in the queue": [
+        "tests/unit/protocol/queue/test_delayed.py::test_it_counts_for_a_limit_and_nobody_holds_it",
+        "tests/unit/client/test_delays.py::test_a_browser_sees_it_a_purge_takes_it_and_it_expires",
+        "tests/unit/conversations/test_delays.py::test_they_survive_a_power_cut",
+    ],
+    "Its ttl runs meanwhile": [
+        "tests/unit/protocol/queue/test_delayed.py::test_it_expires_while_it_is_delayed",
+    ],
+    "It comes once, whoever dies.": [
+        "tests/unit/conversations/test_delays.py::test_they_survive_a_takeover_and_an_update",
+    ],
+    "With session.release(message, delay=5)": [
+        "tests/unit/client/test_delays.py::test_one_is_given_back_for_a_while",
+        "tests/unit/conversations/test_delays.py::"
+        "test_one_that_is_given_back_for_later_does_not_come_before_though_its_consumer_dies",
+    ],
+    "Messages become available in the order in which they are due": [
+        "tests/unit/client/test_delays.py::test_due_ones_come_in_their_places",
+    ],
+    "Retry back-off:": [
+        "tests/unit/client/test_retry_delays.py::test_it_waits_longer_each_time",
+        "tests/unit/client/test_retry_delays.py::test_what_a_consumer_held_that_goes_waits_and_what_it_had_not_seen_does_not",
+    ],
+    "A release with a delay of its own": [
+        "tests/unit/protocol/queue/test_delayed.py::"
+        "test_its_own_delay_counts_more_than_the_queues_and_its_death_more_than_either",
+    ],
+    "What the consumers of a broker that dies held": [
+        "tests/unit/protocol/queue/test_delayed.py::"
+        "test_what_does_not_count_as_a_delivery_or_says_no_time_does_not_wait",
+    ],
     "Several routing keys:": [
         "tests/unit/client/test_several_keys.py::test_each_queue_gets_it_once_and_the_alternate_only_what_nobody_gets",
     ],

@@ -37,6 +37,10 @@ def sheet_of(queue: Mapping[str, Any], members: Mapping[str, str]) -> Table:
     return sheet
 
 
+def _delayed(status: QueueStatus) -> str:
+    return f", {status.delayed:,} delayed" if status.delayed else ""
+
+
 def _lines(queue: Mapping[str, Any], members: Mapping[str, str]) -> list[tuple[str, str]]:
     status = QueueStatus.read(queue)
     definition = dict(queue.get("definition", {}))
@@ -55,7 +59,10 @@ def _lines(queue: Mapping[str, Any], members: Mapping[str, str]) -> list[tuple[s
         ("limit", limit_of(queue) or "none"),
         ("flow control", more),
         ("producers", _producers(status)),
-        ("messages", f"{status.messages:,}: {status.available:,} available, {status.acquired:,} acquired"),
+        (
+            "messages",
+            f"{status.messages:,}: {status.available:,} available, {status.acquired:,} acquired{_delayed(status)}",
+        ),
         ("bytes", byte_count(status.bytes)),
         ("dead-lettering", f"{status.dead_lettering:,}"),
         ("so far", _so_far(status)),

@@ -95,6 +95,7 @@ def queue_add(
     delivery_limit: Annotated[
         int | None, typer.Option(help="what comes back more often goes to the alternate, or is discarded")
     ] = None,
+    retry_delay_s: Annotated[list[float] | None, typer.Option(help="what came back waits; again: next time")] = None,
     dead_letter_key: Annotated[str | None, typer.Option(help="the key of dead letters; the queue's name")] = None,
     dedupe_window_s: Annotated[
         int | None, typer.Option("--dedupe-window-s", help="a message id that came within so many seconds is dropped")
@@ -123,7 +124,7 @@ def queue_add(
                 dead_letter_key=dead_letter_key, dedupe_window_s=dedupe_window_s,
                 dedupe_window_count=dedupe_window_count, auto_delete=auto_delete or None,
                 auto_delete_timeout_s=auto_delete_timeout_s, message_ttl_s=message_ttl_s, expires_s=expires_s,
-                consumer_timeout_s=consumer_timeout_s,
+                consumer_timeout_s=consumer_timeout_s, retry_delay_s=retry_delay_s or None,
             )  # fmt: skip
         except Invalid as refused:
             raise Invalid(_as_typed(refused.text)) from None

@@ -22,6 +22,7 @@ from ..wire.events import (
     DeclareQueue,
     DeleteExchange,
     DeleteQueue,
+    Due,
     Enqueue,
     Entry,
     Event,
@@ -103,6 +104,16 @@ def _enqueue(base: Row, event: Enqueue, done: Applied) -> Iterator[Row]:
     low, high = fresh_numbers(event, last - first + 1)
     blobs = event.blobs[len(event.blobs) - (last - first + 1) :]
     yield _run(base, first, last, bytes=sum(map(len, blobs)), number_first=low, number_last=high)
+    begin = last - len(event.blobs) + 1
+    for index, due_ms in pairs(event.delays):
+        if begin + index >= first:
+            yield _delay(base, begin + index, begin + index, due_ms)
+
+
+def _delay(base: Row, first: int, last: int, due_ms: int) -> Row:
+    """Messages that have come, or come back, and that nobody gets before."""
+    of = Row(term=base.term, seq=base.seq, time_us=base.time_us, queue=base.queue)
+    return _run(of, first, last, kind="delay", value=due_ms)
 
 
 def left(rows: list[Row], done: Applied, late: bool = False) -> list[Row]:
@@ -173,6 +184,9 @@ def _settle(base: Row, event: Accept | Release | Reject | Modify, done: Applied)
             _, a, b = lost.pop()
             left -= b - a + 1
             yield _run(base, a, b, acquisition=acquisition, effective=False)
+    if isinstance(event, Modify) and event.due_ms:
+        for first, last in done.positions:
+            yield _delay(base, first, last, event.due_ms)
 
 
 def _own(base: Row, event: Own, done: Applied) -> Iterator[Row]:
@@ -181,6 +195,10 @@ def _own(base: Row, event: Own, done: Applied) -> Iterator[Row]:
 
 def _expire(base: Row, event: Expire, done: Applied) -> Iterator[Row]:
     return _gone(base._replace(kind="expire", value=event.now_ms), done)
+
+
+def _due(base: Row, event: Due, done: Applied) -> Iterator[Row]:
+    return _gone(base._replace(kind="due", value=event.now_ms), done)
 
 
 def _purge(base: Row, event: Purge, done: Applied) -> Iterator[Row]:
@@ -296,7 +314,7 @@ def _json(**fields: Any) -> str:
 
 _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     Start: _start, Enqueue: _enqueue, Acquire: _acquire, Accept: _settle, Release: _settle, Reject: _settle,
-    Own: _own, Expire: _expire, Purge: _purge, DeadLetterDone: _dead_letter_done, Evict: _evict,
+    Own: _own, Expire: _expire, Due: _due, Purge: _purge, DeadLetterDone: _dead_letter_done, Evict: _evict,
     Dissolve: _dissolve, Dissolved: _dissolved,
     DeclareQueue: _declare_queue, DeleteQueue: _delete, DeclareExchange: _declare_exchange,
     DeleteExchange: _delete, Bind: _bind, Modify: _settle,

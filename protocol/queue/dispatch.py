@@ -21,7 +21,7 @@ from ..wire.queue_frames import Deliver
 from .acquisitions import Holder
 from .allocator import Allocator, AnyConsumer
 from .credit import UNLIMITED
-from .delivery_order import DeliveryOrder, Everything, InTurns
+from .delivery_order import DeliveryOrder, Everything, InTurns, WithDelayed
 from .resumption import Before, Resumption
 from .selection import Looks, Selection
 from .selector import Wanted
@@ -140,7 +140,7 @@ class Dispatcher:
     ) -> Subscription:
         """A new consumer. `everything`: a browser that is shown acquired and rejected messages as well. `wanted`: by
         its selector; None: all are. `own`: but for what that client sent."""
-        order = Everything(self.state) if everything else self._order
+        order = Everything(self.state) if everything else WithDelayed(self.state) if browse else self._order
         if wanted is not None or own:
             order = Selection(self.state, order, wanted, self.looks, own)
             self.follows = True

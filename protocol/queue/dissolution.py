@@ -1,9 +1,10 @@
 """A queue that is deleted, and whose messages go to its alternate exchange: all that it holds is one batch, in order.
 
 Every broker that knows of the deletion says so in the queue's stream, behind all that it has sent to the queue. With
-the first such word all is set aside, what consumers hold too, whose settlements are lost from then on. What other
-brokers have sent before their own word still comes in, and follows at once. When all brokers have said it nothing can
-come any more, and when nothing is on its way the stream may end (`broker/dissolutions.py`).
+the first such word all is set aside: what consumers hold too, whose settlements are lost from then on, and what is
+delayed, which nobody would wait for. What other brokers have sent before their own word still comes in, and follows at
+once. When all brokers have said it nothing can come any more, and when nothing is on its way the stream may end
+(`broker/dissolutions.py`).
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ class Late:
 
     def applied(self, event: Any, done: Applied, /) -> None:
         state = self._state
-        if state.batches.dissolved and state.available.count:
-            done.aside += all_aside(state, list(state.available)).aside
+        if state.batches.dissolved and (state.available.count or state.delayed):
+            done.aside += all_aside(state, list(in_order(state))).aside
 
     def restored(self) -> None:
         """What it knows is part of the state."""

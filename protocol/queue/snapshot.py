@@ -88,6 +88,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
         dissolved: the brokers that know that it is deleted (`dissolution.py`).
         times: position, and when the message there came, and those behind it up to the next (`enqueue_times.py`).
         ids, id_times: which message ids came lately, and when (`KnownIds.told`).
+        delayed: (position, when it is due).
     """
 
     index: int
@@ -119,6 +120,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     dissolved: list[str] = []
     ids: list[bytes] = []
     id_times: list[int] = []
+    delayed: list[tuple[int, int]] = []
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""
@@ -130,7 +132,8 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
 
     def live(self) -> RangeSet:
         """Positions of all messages that are not gone."""
-        return live_of(self.available, (pairs(held) for held in (*(r for *_, r in self.acquired), self.dead_lettering)))
+        held = [pairs(ranges) for ranges in (*(r for *_, r in self.acquired), self.dead_lettering)]
+        return live_of(self.available, [*held, ((position, position) for position, _ in self.delayed)])
 
     def canonical(self) -> QueueSnapshot:
         """The same in one order, without what each replica says for itself: equal queues have equal canonical
@@ -143,6 +146,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
             deliveries=sorted(self.deliveries),
             expiry=sorted(self.expiry),
             evicted=sorted(self.evicted),
+            delayed=sorted(self.delayed),
             tallies=msgspec.structs.replace(self.tallies, arrivals=[], arrived_to=0, raised=[]),
             annotations=sorted(self.annotations, key=itemgetter(0)),
         )
@@ -185,6 +189,9 @@ def read_snapshot(state: Any) -> QueueSnapshot:
         )
         raise PeerError(BAD_FRAME, text)
     _check_ids(snapshot.ids, snapshot.id_times)
+    if any(not 0 < position < snapshot.next_position for position, _ in snapshot.delayed):
+        text = f"a queue's snapshot must say when positions before {snapshot.next_position} are due, not others"
+        raise PeerError(BAD_FRAME, text)
     runs = snapshot.origin_runs
     if (
         len(runs) % 2

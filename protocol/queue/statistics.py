@@ -101,5 +101,6 @@ def age_ms(state: QueueState, now_ms: int) -> int:
 
 def _oldest(state: QueueState) -> int:
     """The position of the oldest message that is not gone; the next one, if there is none."""
-    held = [ranges.first for ranges in (state.available, state.dead_lettering, *state.acquired.values()) if ranges]
+    there = state.available, state.dead_lettering, state.delayed.ranges, *state.acquired.values()
+    held = [ranges.first for ranges in there if ranges]
     return min(held, default=state.next_position)

@@ -29,6 +29,7 @@ from ..wire.events import (
     Acquire,
     AnyEvent,
     DeadLetterDone,
+    Due,
     Enqueue,
     Entry,
     Evict,
@@ -70,8 +71,8 @@ EXPELS = (Evict, Rejoin, Return, Member)
 """Events that end what a broker, or its older incarnations, had."""
 
 
-RETURNS = (Release, Modify)
-"""Events by which a consumer gives messages back."""
+RETURNS = (Release, Modify, Due)
+"""Events by which messages are available again, or at last."""
 
 
 class HostedQueue:
@@ -91,8 +92,8 @@ class HostedQueue:
 
     __slots__ = (
         "_acquisitions", "_most", "_name", "_outbox", "_process_inc", "_unapplied", "acks", "applied", "catch_up",
-        "commands", "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper", "lock",
-        "observers", "own", "prompt", "settings", "state", "verdicts",
+        "commands", "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper",
+        "lock", "observers", "own", "prompt", "settings", "state", "verdicts",
     )  # fmt: skip
 
     def __init__(
@@ -335,7 +336,7 @@ class HostedQueue:
             return False
         more = catch_up.next_chunks() if catch_up.given else False
         dispatcher, lock, consumers = self.dispatcher, self.lock, self.consumers
-        if self.expiries.heap:
+        if self.expiries.heap or self.state.delayed.heap:
             self.expiries.sweep()
         if dispatcher.resuming:
             again_ms = dispatcher.resumed((outbox.broker, self.inc), lock.held, now_ms)

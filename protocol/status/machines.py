@@ -250,7 +250,7 @@ class QueueStatus(StatusStruct, kw_only=True):
     """A queue as one of its replicas has it. Counts are of messages, and begin when the queue is declared.
 
     Attributes:
-        messages: number of those that are available or acquired.
+        messages: number of those that are available, delayed or acquired.
         available: number of those that a consumer can have.
         acquired: number of those that consumers hold.
         dead_lettering: number of dead ones that are on their way to the alternate exchange.
@@ -283,6 +283,7 @@ class QueueStatus(StatusStruct, kw_only=True):
             was deleted; the others there were rejected.
         dissolved: the brokers that know that it is deleted. absent: those that are out of it. No keys else.
         age_ms: for how long the oldest message has been in it, to a second or so; 0 where it is empty.
+        delayed: number of those that wait for their time.
     """
 
     messages: int
@@ -325,6 +326,7 @@ class QueueStatus(StatusStruct, kw_only=True):
     dissolved: list[str] | UnsetType = UNSET
     absent: list[str] | UnsetType = UNSET
     duplicates: int = 0
+    delayed: int = 0
 
 
 class OwnershipStatus(StatusStruct, kw_only=True):

@@ -201,11 +201,13 @@ class Modification(msgspec.Struct, array_like=True, frozen=True):
         failed: it was an attempt at delivery: the delivery count rises.
         undeliverable_here: this consumer does not get them again, as long as it lives.
         annotations: merged into those that the next consumers see.
+        delay_ms: nobody gets them for so long.
     """
 
     failed: bool = False
     undeliverable_here: bool = False
     annotations: dict[str, Any] = {}
+    delay_ms: int = 0
 
 
 class Settle(Frame):

@@ -554,6 +554,11 @@ def same_state(name: str, state: Any, model: ModelQueue) -> None:
             if position in places:
                 raise Violation(f"I9 {where}: {position} is in two places")
             places[position] = ("held", broker, inc, acquisition)
+    if places.keys() & state.delayed.due.keys() or each(state.delayed.ranges.flat()) != sorted(state.delayed.due):
+        raise Violation(f"I9 {where}: of {state.delayed.due} some are in two places, or {state.delayed.ranges}")
+    places |= dict.fromkeys(state.delayed.due, "delayed")
+    if any(due_ms != model.due.get(position) for position, due_ms in state.delayed.due.items()):
+        raise Violation(f"{where}: {state.delayed.due} are delayed, the model says {model.due}")
     places |= dict.fromkeys(each(state.dead_lettering.flat()), "dead_lettering")
     wanted = dict(zip(model.live, map(model.place.__getitem__, model.live), strict=True))
     if places != wanted:

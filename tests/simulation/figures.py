@@ -305,7 +305,8 @@ def _moment(model: ModelQueue) -> Moment:
             (("accepted", "accepted"), ("discarded", "discarded"), ("dead_lettered", "dead"), ("expired", "expired"))}  # fmt: skip
     return {
         "available": places.count("available"), "acquired": held.total(), "held_by": dict(held),
-        "messages": places.count("available") + held.total(), "dead_lettering": places.count("dead_lettering"),
+        "messages": places.count("available") + places.count("delayed") + held.total(),
+        "delayed": places.count("delayed"), "dead_lettering": places.count("dead_lettering"),
         "bytes": sum(map(len, model.live.values())), "enqueued": len(model.place), "owner": model.owner,
         "grant": model.grant, "dequeued": sum(went.values()), **went,
         **{name: model.counts.get(theirs, 0) for name, theirs in COUNTED.items()},

@@ -27,6 +27,7 @@ from .claims import Claims
 from .clients import Client, Item, Link
 from .conditions import Conditions
 from .credits import Credits
+from .delays import Delays, Due
 from .deliveries import Deliveries
 from .disk_stories import has_stores
 from .dissolved import Remains
@@ -179,6 +180,7 @@ class Story:
         self.ledger.stops = Stops(seed)
         self.ledger.several = SeveralKeys(seed)
         self.ledger.ids = MessageIds(seed)
+        self.ledger.delays, self.due = Delays(seed), Due(self.world, self.watch)
         self.operations = 0
         self.lives = False
         self.clients: list[Client] = []
@@ -753,11 +755,13 @@ class Story:
             for handle, link in drainer.links.items():
                 if link.open:
                     drainer.flow(handle, 100_000)
+        self.due.calm_ms = world.now_us // 1000
         self.until(
             lambda: self._drain(draining, alive) and self._accept_all(alive) and self._behaves() and self._drained(),
             "queues are drained",
             HEAL_US,  # some take one message at a time, of a thousand, with two rounds or flushes for each
         )
+        self.due.over()
         links = [(client, handle, link) for client in alive for handle, link in client.links.items()]
         self.until(lambda: all(len(link.answered) == link.settles or link.ended for _, _, link in links), "settlements")
         self.until(lambda: all(link.ended for _, _, link in links if link.closing), "detaches")
@@ -945,6 +949,7 @@ class Story:
             for outbox in user.outboxes.values():
                 outbox.failed = [one for one in outbox.failed if not (outbox.mandatory and one[1] == "unroutable")]
                 outbox.failed = [one for one in outbox.failed if one[1] != "resource-limit-exceeded"]
+                outbox.failed = [one for one in outbox.failed if not self.ledger.undelayable(outbox.key, *one)]
                 if outbox.failed and not (outbox.target or "").startswith("t"):
                     raise Violation(f"{user.name}: refused without cause: {outbox.failed[:3]} to {outbox.target}")
 

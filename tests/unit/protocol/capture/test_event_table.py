@@ -21,6 +21,7 @@ from mantamq.protocol.wire.events import (
     Condemn,
     DeadLetterDone,
     DeclareQueue,
+    Due,
     Enqueue,
     Entry,
     Evict,
@@ -31,6 +32,7 @@ from mantamq.protocol.wire.events import (
     Lift,
     Lost,
     Member,
+    Modify,
     Own,
     Purge,
     Recount,
@@ -149,6 +151,20 @@ def test_what_is_gone_is_told_in_runs():
     assert spans(machine(Purge(0))) == [(4, 4), (6, 8)]
     (row,) = machine(Purge(0))
     assert (row.kind, row.count) == ("purge", 0)
+
+
+def test_what_is_delayed_and_due_is_told():
+    machine = Machine()
+    machine(Enqueue("c/1", [1, 1], [b"x"]))
+    (enqueue, delay) = machine(Enqueue("c/1", [1, 3], [b"x"] * 3, delays=[0, 60, 2, 50]))
+    assert (enqueue.kind, spans([enqueue])) == ("enqueue", [(2, 3)])
+    assert (delay.kind, delay.value, delay.part, delay.client, spans([delay])) == ("delay", 50, 1, "", [(3, 3)])
+    (due,) = machine(Due(50, [1, 3]))
+    assert (due.kind, due.value, spans([due])) == ("due", 50, [(3, 3)])
+    machine(Own("b1", 1))
+    machine(Acquire("b1", 1, 1, [1, 1, 3]))
+    (release, delay) = machine(Modify("b1", 1, [1, 1, 2], True, {}, 70))
+    assert (release.kind, delay.kind, delay.value, spans([delay])) == ("release", "delay", 70, [(1, 2)])
 
 
 def test_a_rejoin_puts_older_incarnations_out():
