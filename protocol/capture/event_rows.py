@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..queue.applied import Applied
+from ..queue.applied import Applied, PutOff
 from ..queue.batches import DELETED, DELIVERY_LIMIT, EXPIRED, MAXLEN
 from ..ranges import pairs, runs
 from ..wire.deletion_events import Dissolve, Dissolved
@@ -187,6 +187,9 @@ def _settle(base: Row, event: Accept | Release | Reject | Modify, done: Applied)
     if isinstance(event, Modify) and event.due_ms:
         for first, last in done.positions:
             yield _delay(base, first, last, event.due_ms)
+    elif isinstance(done, PutOff):
+        for position, due_ms in done.waits:
+            yield _delay(base, position, position, due_ms)
 
 
 def _own(base: Row, event: Own, done: Applied) -> Iterator[Row]:

@@ -24,3 +24,14 @@ class Applied:
     orphans: list[int] = field(default_factory=list)
     dropped: list[tuple[int, int, bool]] = field(default_factory=list)
     aside: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PutOff(Applied):
+    """The outcome of an event by which messages come back, and some of them wait.
+
+    Attributes:
+        waits: (position, Unix ms): when each of these is due.
+    """
+
+    waits: list[tuple[int, int]] = field(default_factory=list)

@@ -41,10 +41,7 @@ class Dissolution:
         state.batches.dissolved.append(event.broker)
         if len(state.batches.dissolved) > 1:
             return Applied()
-        held = RangeSet()
-        for first, last in in_order(state):
-            held.add(first, last)
-        ranges = list(held)
+        ranges = _whole(state)
         state.tallies.revoked += state.acquired.drop(ranges)
         return all_aside(state, ranges)
 
@@ -67,10 +64,18 @@ class Late:
     def applied(self, event: Any, done: Applied, /) -> None:
         state = self._state
         if state.batches.dissolved and (state.available.count or state.delayed):
-            done.aside += all_aside(state, list(in_order(state))).aside
+            done.aside += all_aside(state, _whole(state)).aside
 
     def restored(self) -> None:
         """What it knows is part of the state."""
+
+
+def _whole(state: QueueState) -> list[tuple[int, int]]:
+    """All that is in it, as few ranges."""
+    found = RangeSet()
+    for first, last in in_order(state):
+        found.add(first, last)
+    return list(found)
 
 
 def all_aside(state: QueueState, ranges: list[tuple[int, int]]) -> Applied:

@@ -45,9 +45,9 @@ class Dues:
 
         Returns:
             (ranges of positions, which are not found again; when to look again in ms, 0 for not before something
-            changes).
+            changes). What has expired by now is not among them: nobody is to get it any more.
         """
-        delayed, owner = self._state.delayed, self._state.owner
+        delayed, owner, expiry = self._state.delayed, self._state.owner, self._state.expiry
         heap, due = delayed.heap, delayed.due
         while heap and due.get(heap[0][1]) != heap[0][0]:
             heapq.heappop(heap)
@@ -57,6 +57,6 @@ class Dues:
         found = RangeSet()
         while heap and heap[0][0] + wait_ms <= now_ms and found.count < AT_ONCE:
             due_ms, position = heapq.heappop(heap)
-            if due.get(position) == due_ms:
+            if due.get(position) == due_ms and expiry.get(position, now_ms + 1) > now_ms:
                 found.add(position, position)
         return found.flat(), heap[0][0] + wait_ms if heap else 0

@@ -111,7 +111,7 @@ class Expiries:
                 continue
             if position in state.delayed:
                 delayed.append(position)
-                waiting.append((expires_ms + self._timing.expiry_held_ms, position))  # it may be due meanwhile
+                waiting.append((now_ms + self._timing.expiry_held_ms, position))  # it may be due, and taken, meanwhile
             elif position in state.available and position not in dispatcher.taken:
                 due.append(position)
             else:

@@ -8,6 +8,7 @@ import pytest
 from mantamq.protocol.capture.event_rows import rows
 from mantamq.protocol.capture.event_table import LOG_KINDS, TYPES, Row, check_kinds
 from mantamq.protocol.queue.applied import Applied
+from mantamq.protocol.queue.retries import Retries
 from mantamq.protocol.queue.ring import Ring
 from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
@@ -165,6 +166,20 @@ def test_what_is_delayed_and_due_is_told():
     machine(Acquire("b1", 1, 1, [1, 1, 3]))
     (release, delay) = machine(Modify("b1", 1, [1, 1, 2], True, {}, 70))
     assert (release.kind, delay.kind, delay.value, spans([delay])) == ("release", "delay", 70, [(1, 2)])
+
+
+def test_what_waits_by_the_queues_own_word_is_told_too():
+    machine = Machine()
+    machine.state.include(Retries(machine.state, [0, 0.5]))
+    for event in (enqueue(2), Own("b1", 1), Acquire("b1", 1, 1, [1, 1, 2]), Release("b1", 1, [1, 2, 2], True, 10)):
+        (row,) = machine(event)
+    assert (row.kind, spans([row])) == ("release", [(2, 2)]), "the first time it does not wait"
+    machine(Acquire("b1", 1, 1, [2, 2, 2]))
+    *released, delay = machine(Release("b1", 1, [1, 1, 1, 2, 2, 2], True, 20))
+    assert [(row.kind, spans([row])) for row in released] == [("release", [(1, 1)]), ("release", [(2, 2)])]
+    assert (delay.kind, delay.value, delay.part, spans([delay])) == ("delay", 520, 2, [(2, 2)])
+    (due,) = machine(Due(520, [1, 2]))
+    assert spans([due]) == [(2, 2)]
 
 
 def test_a_rejoin_puts_older_incarnations_out():
