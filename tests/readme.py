@@ -202,8 +202,11 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_delays.py::test_a_browser_sees_it_a_purge_takes_it_and_it_expires",
         "tests/unit/conversations/test_delays.py::test_they_survive_a_power_cut",
     ],
-    "Its ttl runs meanwhile": [
+    "Its ttl, and its queue's, run meanwhile": [
         "tests/unit/protocol/queue/test_delayed.py::test_it_expires_while_it_is_delayed",
+        "tests/unit/protocol/queue/test_delayed_among_others.py::"
+        "test_its_time_to_live_begins_when_it_comes_and_not_when_it_is_due",
+        "tests/unit/protocol/replica/test_dues.py::test_what_has_expired_does_not_become_due_as_well",
     ],
     "It comes once, whoever dies.": [
         "tests/unit/conversations/test_delays.py::test_they_survive_a_takeover_and_an_update",
@@ -302,6 +305,7 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/conversations/test_dissolved.py::test_what_waits_and_what_is_held_goes_to_the_alternate_in_order",
         "tests/unit/conversations/test_dissolved.py::test_whoever_sees_to_it_may_die",
         "tests/unit/conversations/test_dissolved.py::test_what_was_on_its_way_comes_to_the_alternate_too",
+        "tests/unit/conversations/test_dissolved.py::test_what_is_delayed_goes_at_once_and_so_does_what_comes_late",
         "tests/unit/conversations/test_dissolved.py::test_one_that_goes_by_itself_leaves_letters_too",
     ],
     "Deleting it returns how much that is": [

@@ -39,11 +39,15 @@ EXITS = list(rows(PAGE.read_text()))
 class Stage:
     """A queue "q" with one message `b"it"` in it, which is to leave.
 
+    Args:
+        delay: for so many seconds what is sent is not available; None: it is at once.
+
     Attributes:
         refused: what the sender heard. taken: what a receiver was given that it need not accept.
     """
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, delay: float | None = None) -> None:
+        self.delay = delay
         self.connection = connection
         self.session = connection.session()
         self.refused: list[Exception] = []
@@ -57,7 +61,11 @@ class Stage:
 
     def send(self, body: bytes = b"it", **options: Any) -> None:
         sender = self.session.sender("q")
-        sender.send(Message(body, **options))
+        message = Message(body, **options)
+        if self.delay is None:
+            sender.send(message)
+        else:
+            sender.send_later(message, delay=self.delay)
         sender.sync(5)
 
     def fetch(self) -> Message:
@@ -147,7 +155,8 @@ def deleted(stage: Stage) -> None:
     """Nobody can ask the queue any more what it has counted."""
     stage.declare(alternate="lost")
     stage.send()
-    stage.fetch()
+    if stage.delay is None:
+        stage.fetch()
     stage.connection.delete_queue("q")
 
 
@@ -175,6 +184,10 @@ WAYS: dict[str, Callable[[Stage], None]] = {
     "the queue is purged": purged,
     "its queue is deleted, whoever holds it": deleted,
 }
+OF_DELAYED = [row for row in EXITS if WAYS[row.happens] in (refused, came_before, purged, deleted)
+              or row.happens.startswith(("its time is over", "it makes room"))]  # fmt: skip
+"""The ways of a message that is delayed and will not be due for long: nobody consumes it, nor does it make room for a
+newer value before."""
 
 
 def test_every_row_is_gone_through():
@@ -183,8 +196,17 @@ def test_every_row_is_gone_through():
 
 @pytest.mark.parametrize("row", EXITS, ids=lambda row: row.happens)
 def test_a_message_leaves_by_it(row):
+    leaves(row)
+
+
+@pytest.mark.parametrize("row", OF_DELAYED, ids=lambda row: row.happens)
+def test_a_message_leaves_by_it_while_it_is_delayed(row):
+    leaves(row, delay=3600)
+
+
+def leaves(row: Exit, delay: float | None = None) -> None:
     with FakeBroker(2) as cluster, passing_time(cluster), connect(cluster.address) as connection:
-        stage = Stage(connection)
+        stage = Stage(connection, delay)
         WAYS[row.happens](stage)
         dead = int(row.where == ALTERNATE)
         wait_until(lambda: connection.queue("dead")["messages"] == dead)
