@@ -148,10 +148,6 @@ def _unbind_exchange(exchange: str, to_exchange: str, key: str) -> _Ask[None]:
     return _Ask("unbind", {"exchange": exchange, "to_exchange": to_exchange, "key": key}, _nothing)
 
 
-def _purge(name: str, count: int) -> _Ask[int]:
-    return _Ask("purge", {"name": name, "count": count}, _purged)
-
-
 def _queue(name: str) -> _Ask[Description]:
     return _Ask("queue", {"name": name}, _same)
 
@@ -178,10 +174,6 @@ def _changed(value: Any) -> bool:
 
 def _name(value: Any) -> str:
     return str(value["name"])
-
-
-def _purged(value: Any) -> int:
-    return int(value["purged"])
 
 
 def _nothing(value: Any) -> None:
@@ -397,10 +389,6 @@ class Management:
         """Undo `bind_exchange`. Raises NotFound."""
         self._ask(_unbind_exchange(exchange, to_exchange, key))
 
-    def purge(self, name: str, count: int = 0) -> int:
-        """Discard available messages, at most `count` from the head (0: all). Returns how many. Raises NotFound."""
-        return self._ask(_purge(name, count))
-
     def queue(self, name: str) -> Description:
         """A queue: its "kind", its "definition" by the keywords of `declare_queue` with the thresholds of flow control
         in force, the brokers that it is "kept_by", and its numbers: messages, bytes, acquired, owner, ...
@@ -559,10 +547,6 @@ class AsyncManagement:
     async def unbind_exchange(self, exchange: str, to_exchange: str, key: str = "") -> None:
         """As `Connection.unbind_exchange`."""
         await self._ask(_unbind_exchange(exchange, to_exchange, key))
-
-    async def purge(self, name: str, count: int = 0) -> int:
-        """As `Connection.purge`."""
-        return await self._ask(_purge(name, count))
 
     async def queue(self, name: str) -> Description:
         """As `Connection.queue`."""

@@ -16,6 +16,7 @@ from ...protocol.wire.version import (
     KNOWS_EXCLUSIVE,
     KNOWS_MADE_NAMES,
     KNOWS_MODIFY,
+    KNOWS_MOVES,
     KNOWS_NO_LOCAL,
     KNOWS_RANKS,
     KNOWS_SELECTORS,
@@ -44,6 +45,7 @@ PRIORITIES = Ability(KNOWS_RANKS, "knows no priorities of receivers")
 NO_LOCAL = Ability(KNOWS_NO_LOCAL, "knows no no_local receivers")
 SEVERAL_KEYS = Ability(KNOWS_SEVERAL_KEYS, "routes by one key", "several need {}")
 MADE_NAMES = Ability(KNOWS_MADE_NAMES, "makes no names of queues", "that needs {}; give the queue a name")
+MOVES = Ability(KNOWS_MOVES, "moves no messages", "that needs {}")
 MODIFY = Ability(KNOWS_MODIFY, "cannot modify messages", "that needs {}; release or reject them")
 
 _OF_SENDERS: list[tuple[Ability, Callable[[AttachSender], bool]]] = [(MANDATORY, lambda frame: frame.mandatory)]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from . import analyze, broker, check, cluster, definitions, doctor, messages, perftest, status, store, wiring
+from . import analyze, broker, check, cluster, definitions, doctor, messages, moves, perftest, status, store, wiring
 from .console import run, say
 
 
@@ -44,7 +44,7 @@ cluster.register(app)
 status.register(app)
 check.register(app)
 broker.register(app)
-wiring.register(app)
+moves.register(wiring.register(app))
 definitions.register(app)
 messages.register(app)
 perftest.register(app)

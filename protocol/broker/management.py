@@ -41,6 +41,7 @@ from .command_arguments import (
     DeclareExchangeArguments,
     DeclareQueueArguments,
     DeleteQueueArguments,
+    MoveArguments,
     NameArguments,
     NoArguments,
     PurgeArguments,
@@ -52,6 +53,7 @@ from .declared import all_declared
 from .deletion import Deletions
 from .exclusive_queues import ExclusiveQueues
 from .made_names import named
+from .moves import move
 from .questions import PURGE, STAT, Questions
 from .queue_declaration import OLDER_TEXT, Owner, declaration, with_dead_letters
 from .rebinding import bound
@@ -244,6 +246,9 @@ class Management:
             raise PeerError(INVALID, "purge takes a count of messages, or 0 for all")
         self._questions.ask(self._queue_named(a.name), PURGE, a.count, lambda report: _tell(answer, report, report))
 
+    def _move(self, answer: Answer, a: MoveArguments) -> None:
+        move(self._cluster, self._questions, self._queue_named(a.name), answer, a)
+
     def _reset_queue(self, answer: Answer, a: ResetQueueArguments) -> None:
         self._resets.ask(self._queue_named(a.name), answer, a.even_durable)
 
@@ -351,6 +356,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], type[msgspec.Struct]]] = {
     "bind": (Management._bind, BindArguments),
     "unbind": (Management._unbind, UnbindArguments),
     "purge": (Management._purge, PurgeArguments),
+    "move": (Management._move, MoveArguments),
     "reset_queue": (Management._reset_queue, ResetQueueArguments),
     "queue": (Management._queue, NameArguments),
     "queues": (Management._queues, NoArguments),

@@ -18,6 +18,8 @@ from ..wire.events import (
     Expire,
     Member,
     Modify,
+    Move,
+    Moved,
     Purge,
     Reject,
     Rejoin,
@@ -37,6 +39,7 @@ class ProducerFlow:
 
     events: tuple[type[Event], ...] = (
         Enqueue, Acquire, Accept, Release, Reject, DeadLetterDone, Expire, Purge, Evict, Rejoin, Return, Member, Modify,
+        Move, Moved,
     )  # fmt: skip
     one_by_one = False
 

@@ -11,6 +11,7 @@ the same for one message and for a thousand.
 from __future__ import annotations
 
 import zlib
+from functools import partial
 
 import msgspec
 
@@ -25,6 +26,8 @@ from ..wire.events import (
     Expire,
     Member,
     Modify,
+    Move,
+    Moved,
     Own,
     Purge,
     Reject,
@@ -40,6 +43,7 @@ from .duplicates import LastNumbers, unseen
 from .enqueue_times import EnqueueTimes
 from .expiry_times import ExpiryTimes
 from .fence import Fence
+from .move_rules import move, moved
 from .origins import Origins
 from .refused_numbers import RefusedNumbers
 from .snapshot import Counters, QueueSnapshot, Tallies, live_of
@@ -89,7 +93,7 @@ class QueueState:
         self.next_position = 1
         self.numbers, self.fence = LastNumbers(), Fence()
         self.enqueued = self.accepted = self.discarded = self.dead_lettered = self.expired = self.handovers = 0
-        self.refused = self.flow_stopped_count = 0
+        self.refused = self.flow_stopped_count = self.moved = 0
         self.refusals = RefusedNumbers()
         self.tallies = Tallies()
         self.flow_stopped = False
@@ -152,12 +156,12 @@ class QueueState:
                 for a, b in parts:
                     held.add(a, b)
         if event.accepted:
-            self.accepted += self._dequeue(taken)
+            self.accepted += self.dequeue(taken)
         return Applied(positions=taken)
 
     def _accept(self, event: Accept) -> Applied:
         settled, lost = self.acquired.settle(event)
-        self.accepted += self._dequeue(settled)
+        self.accepted += self.dequeue(settled)
         return Applied(True, lost, settled)
 
     def _release(self, event: Release | Modify) -> Applied:
@@ -179,7 +183,7 @@ class QueueState:
         if self.alternate:
             self.set_aside(settled, REJECTED, event.broker)
         else:
-            self.discarded += self._dequeue(settled)
+            self.discarded += self.dequeue(settled)
         return Applied(True, lost, settled)
 
     def set_aside(self, ranges: list[tuple[int, int]], cause: str, broker: str = NOBODY) -> Applied:
@@ -194,7 +198,7 @@ class QueueState:
         gone = list(pairs(self.batches.end(event.batch)))
         for first, last in gone:
             self.dead_lettering.remove(first, last)
-        self.dead_lettered += self._dequeue(gone)
+        self.dead_lettered += self.dequeue(gone)
         return Applied(positions=gone)
 
     def _own(self, event: Own) -> Applied:
@@ -214,7 +218,7 @@ class QueueState:
         due = self.expiry.due(event, self.available)
         for first, last in due:
             self.available.remove(first, last)
-        self.expired += self._dequeue(due)
+        self.expired += self.dequeue(due)
         return Applied(positions=due)
 
     def _purge(self, event: Purge) -> Applied:
@@ -227,7 +231,7 @@ class QueueState:
         for first, last in ranges:
             self.available.remove(first, last)
         self.tallies.revoked += self.acquired.drop(ranges)
-        self.discarded += (count := self._dequeue(ranges))
+        self.discarded += (count := self.dequeue(ranges))
         return count
 
     def _evict(self, event: Evict) -> Applied:
@@ -261,7 +265,7 @@ class QueueState:
             self.fence.let_in(event.broker, event.inc)
         return done
 
-    def _dequeue(self, positions: list[tuple[int, int]]) -> int:
+    def dequeue(self, positions: list[tuple[int, int]]) -> int:
         """Forget the messages at these positions; returns their number."""
         count, pop = 0, self.blobs.pop
         for first, last in positions:
@@ -360,6 +364,8 @@ def _rules(state: QueueState) -> dict[type, Rule]:
         Own: state._own,
         Expire: state._expire,
         Purge: state._purge,
+        Move: partial(move, state),
+        Moved: partial(moved, state),
         DeadLetterDone: state._dead_letter_done,
         Evict: state._evict,
         Rejoin: state._rejoin,

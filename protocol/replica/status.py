@@ -71,7 +71,7 @@ def queue_status(
         grant=state.grant,
         handovers=state.handovers,
         enqueued=state.enqueued,
-        dequeued=state.accepted + state.discarded + state.dead_lettered + state.expired,
+        dequeued=state.accepted + state.discarded + state.dead_lettered + state.expired + state.moved,
         accepted=state.accepted,
         discarded=state.discarded,
         dead_lettered=state.dead_lettered,
@@ -98,4 +98,5 @@ def queue_status(
         dead_too_often=counted.dead_too_often,
         dead_pushed_out=counted.dead_pushed_out,
         age_ms=age_ms(state, now_ms),
+        moved=state.moved,
     )

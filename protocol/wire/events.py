@@ -19,6 +19,7 @@ import msgspec
 
 from ..errors import BAD_FRAME, PeerError
 from .event import Event
+from .move_events import Move, Moved
 from .use_events import Condemn, Exclusive, InUse, Lift, Recount
 
 Ballot = tuple[int, int]
@@ -293,6 +294,8 @@ AnyEvent = (
     | Own
     | Expire
     | Purge
+    | Move
+    | Moved
     | DeadLetterDone
     | Evict
     | Rejoin

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..errors import WRONG_VERSION, PeerError
 
 MAJOR = 1
-MINOR = 11
+MINOR = 12
 """1: `FlowControl`, and versions and incarnations told at the opening of peer links.
 2: all that was added since the first trial from outside, each explained where it is defined:
 `Waits`, `Fetch.most_bytes`, `Open.rescue`, `Lost` with `Reset`. `Supervise`, `Supervised`: the supervisor in office, by
@@ -75,7 +75,10 @@ refused.
 Queues that go when nobody uses them any more, with `DeleteQueue.vacant`, which a member before 11 would pass over and
 delete a queue that is used: refused while one is in the cluster. `fresh` of declare_queue, which a broker before 11
 refuses. `Exclusive`, and `client` with what follows it in `DeclareQueue`: a member before 11 would let others at a
-queue that one client has for itself: refused likewise."""
+queue that one client has for itself: refused likewise.
+12: `Move` and `Moved`, with `QueueSnapshot.move_targets` and `moves`, and `Counters.moved`: a member before 12 would
+pass over them, so while one is in the cluster nothing is moved. `QueueCommand.move` and `DeadLettered.back` between
+processes of one version."""
 KNOWS_DEAD_LETTERS = 11
 """The minor version from which a member sets messages aside for the alternate that nobody has rejected."""
 KNOWS_MADE_NAMES = 11
@@ -92,6 +95,8 @@ KNOWS_SEQUENCES = 8
 """The minor version from which a member stamps what it delivers from such a queue."""
 KNOWS_EXCHANGES = 8
 """The minor version from which a member acts upon the arguments of exchanges, and exclusive bindings."""
+KNOWS_MOVES = 12
+"""The minor version from which a member applies `Move`."""
 KNOWS_MODIFY = 8
 """The minor version from which a member applies `Modify`, and a broker takes one from a client."""
 KNOWS_EXCLUSIVE = KNOWS_RANKS = KNOWS_LINES = 8

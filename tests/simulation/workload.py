@@ -39,6 +39,7 @@ from .leases import Leases
 from .ledger import Ledger
 from .lines import Line
 from .made_names import MadeNames
+from .message_moves import MessageMoves
 from .model import Violation
 from .modifies import Modifies, Undeliverable
 from .moves import Moves
@@ -190,6 +191,7 @@ class Story:
         self.actives = Actives(self.world, self.watch, seed)
         self.auto_deletes = AutoDeletes(self.world, self.watch, seed)
         self.made_names = MadeNames(self.watch, seed)
+        self.message_moves = MessageMoves(self.watch, seed)
         self.own_queues = OwnQueues(self.world, self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
@@ -431,6 +433,7 @@ class Story:
                 self._claim()
             self.auto_deletes.maybe(self)
             self.made_names.maybe(self)
+            self.message_moves.maybe(self)
             self.own_queues.maybe(self)
             self.figures.maybe([client for client in self._lined if client.opened and client.alive])
             if self.cuts and rng.random() < 0.1 and world.links_of_order():
@@ -920,7 +923,8 @@ class Story:
         for user in self.users:
             for what, error in user.errors:
                 once = error.code == "connection-lost" and (user.over or what in ("purge", "delete_queue"))
-                if error.code not in CODES and not once:
+                full = error.code == "resource-limit-exceeded" and what == "move"
+                if error.code not in CODES and not once and not full:
                     raise Violation(f"{user.name}: {what} is refused without cause: {error!r}")
             for outbox in user.outboxes.values():
                 outbox.failed = [one for one in outbox.failed if not (outbox.mandatory and one[1] == "unroutable")]

@@ -133,6 +133,7 @@ QUEUE = [
     "dead_too_often",
     "dead_pushed_out",
     "age_ms",
+    "moved",
 ]
 DEFINITION = ["name", "id", "durable", "alternate", "arguments", "kind", "definition", "kept_by"]
 TAP = ["streams", "untold", "events", "dropped", "directory", "rows", "unwritten", "error"]

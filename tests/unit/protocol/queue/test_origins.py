@@ -104,11 +104,11 @@ def test_what_no_snapshot_can_say_is_refused():
     state = queue()
     come(state, "a/1", 1, 2)
     fields = msgspec.msgpack.decode(msgspec.msgpack.encode(state.snapshot()))
-    *fields, named, whose, times, causes, died = fields
+    *fields, named, whose, times, causes, died, targets, moves = fields
     assert (named, whose) == (["a"], [1, 0])
     for names, runs in ((["a"], [1]), (["a"], [1, 1]), (["a"], [3, 0]), (["a"], [0, 0]), (["a"], [2, 0, 1, 0])):
         with pytest.raises(PeerError, match=BAD_FRAME):
-            read_snapshot([*fields, names, runs, times, causes, died])
+            read_snapshot([*fields, names, runs, times, causes, died, targets, moves])
 
 
 def test_an_update_from_an_older_member_says_nothing_of_it():
@@ -116,7 +116,7 @@ def test_an_update_from_an_older_member_says_nothing_of_it():
     come(state, "a/1", 1, 2)
     fields = msgspec.msgpack.decode(msgspec.msgpack.encode(state.snapshot()))
     again = QueueState("q#1", "lost")
-    again.restore(read_snapshot(fields[:-5]))
+    again.restore(read_snapshot(fields[:-7]))
     again.fill(dict(state.blobs))
     come(again, "a/1", 3)
     assert senders(again) == "--a"
