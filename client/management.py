@@ -175,10 +175,6 @@ def _delete_policy(name: str, operator: bool) -> _Ask[None]:
     return _Ask("delete_policy", {"name": name, "operator": operator}, _nothing, POLICIES)
 
 
-def _purge(name: str, count: int) -> _Ask[int]:
-    return _Ask("purge", {"name": name, "count": count}, _purged)
-
-
 def _queue(name: str) -> _Ask[Description]:
     return _Ask("queue", {"name": name}, _same)
 
@@ -206,10 +202,6 @@ def _changed(value: Any) -> bool:
 
 def _name(value: Any) -> str:
     return str(value["name"])
-
-
-def _purged(value: Any) -> int:
-    return int(value["purged"])
 
 
 def _letters(value: Any) -> int:
@@ -509,10 +501,6 @@ class Management:
         """All policies, those of operators behind the others: name, pattern, priority, operator, and `settings`."""
         return self._ask(_POLICIES)
 
-    def purge(self, name: str, count: int = 0) -> int:
-        """Discard available messages, at most `count` from the head (0: all). Returns how many. Raises NotFound."""
-        return self._ask(_purge(name, count))
-
     def queue(self, name: str) -> Description:
         """A queue: its "kind", its "definition" by the keywords of `declare_queue` with the thresholds of flow control
         in force, the brokers that it is "kept_by", and its numbers: messages, bytes, acquired, owner, ...
@@ -708,10 +696,6 @@ class AsyncManagement:
     async def policies(self) -> list[Description]:
         """As `Connection.policies`."""
         return await self._ask(_POLICIES)
-
-    async def purge(self, name: str, count: int = 0) -> int:
-        """As `Connection.purge`."""
-        return await self._ask(_purge(name, count))
 
     async def queue(self, name: str) -> Description:
         """As `Connection.queue`."""

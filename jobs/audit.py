@@ -34,12 +34,12 @@ GUARANTEES = {
     6: "what an evicted broker held is there again",
 }
 _KINDS = ("enqueue", "acquire", "accept", "release", "reject", "expire", "purge", "dead_letter", "evict",
-          "discard", "set_aside", "delay", "due")  # fmt: skip
+          "discard", "set_aside", "delay", "due", "moved", "move_back")  # fmt: skip
 GRACE_US = 10_000_000
 
 # What an event leaves a message as.
 _STATE = """
-    case when kind in ('enqueue', 'release', 'evict', 'due') then 'available'
+    case when kind in ('enqueue', 'release', 'evict', 'due', 'move_back') then 'available'
          when kind = 'delay' then 'delayed'
          when kind = 'acquire' and value = 0 then 'acquired'
          when kind = 'set_aside' or (kind = 'reject' and value = 1) then 'dead_lettering'
@@ -61,7 +61,8 @@ _PAIRS = [
      "kind = 'dead_letter' and state <> 'dead_lettering' and queue not like 'manta.exchange.%'"),
     (5, "rejected twice", "kind = 'reject' and before in ('reject', 'dead_letter')"),
     (5, "rejected or set aside, and then something else",
-     "before in ('reject', 'set_aside', 'dead_letter') and kind <> 'dead_letter'"),
+     "before in ('reject', 'set_aside', 'dead_letter') and kind not in ('dead_letter', 'moved', 'move_back')"),
+    (5, "moved, but not set aside", "kind in ('moved', 'move_back') and state <> 'dead_lettering'"),
     (2, "acquired before it was due", "kind = 'acquire' and state = 'delayed'"),
     (4, "due, but not delayed", "kind = 'due' and state <> 'delayed'"),
     (2, "acquired by two at once", "kind = 'acquire' and state = 'acquired'"),

@@ -333,6 +333,36 @@ PROMISES: dict[str, list[str]] = {
     "RabbitMQ's x-dead-letter-exchange, x-dead-letter-routing-key": [
         "tests/unit/client/test_dead_letters.py::test_in_rabbitmqs_words",
     ],
+    "Messages can be moved": [
+        "tests/unit/client/test_moves.py::test_all_go_in_order_as_they_were",
+        "tests/unit/client/test_moves.py::test_a_large_move_takes_many_events_and_answers",
+        "tests/unit/protocol/queue/test_move_rules.py::test_what_a_dead_broker_saw_to_is_an_orphan",
+    ],
+    "The answer says how many have gone.": [
+        "tests/unit/client/test_moves.py::test_so_many_and_those_that_a_selector_wants",
+    ],
+    "Nothing goes that a consumer was given": [
+        "tests/unit/client/test_moves.py::test_what_a_consumer_holds_stays_his",
+        "tests/unit/client/test_moves.py::test_nothing_goes_to_what_is_not_there",
+    ],
+    "What a queue at its limit refuses": [
+        "tests/unit/client/test_moves.py::test_what_a_full_queue_does_not_take_is_back",
+    ],
+    'With connection.reroute("orders")': [
+        "tests/unit/client/test_moves.py::test_reroute_keeps_their_keys",
+    ],
+    'With connection.redrive("dead")': [
+        "tests/unit/client/test_moves.py::test_redrive_sends_each_back_to_where_it_died",
+    ],
+    'By connection.purge("orders", selector=)': [
+        "tests/unit/client/test_moves.py::test_so_many_and_those_that_a_selector_wants",
+    ],
+    "mantamq queue peek ORDERS": [
+        "tests/unit/client/cli/test_moves.py::test_peek_looks_and_takes_nothing",
+    ],
+    "mantamq queue move ORDERS": [
+        "tests/unit/client/cli/test_moves.py::test_the_commands",
+    ],
     "Whoever gets it next reads message.annotations": [
         "tests/unit/client/test_modify.py::test_counts_and_notes_are_seen_by_whoever_gets_it_next",
         "tests/unit/client/test_modify.py::test_what_cannot_be_noted_harms_nothing",

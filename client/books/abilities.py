@@ -17,6 +17,7 @@ from ...protocol.wire.version import (
     KNOWS_EXCLUSIVE,
     KNOWS_MADE_NAMES,
     KNOWS_MODIFY,
+    KNOWS_MOVES,
     KNOWS_NO_LOCAL,
     KNOWS_POLICIES,
     KNOWS_RANKS,
@@ -48,6 +49,7 @@ SEVERAL_KEYS = Ability(KNOWS_SEVERAL_KEYS, "routes by one key", "several need {}
 MADE_NAMES = Ability(KNOWS_MADE_NAMES, "makes no names of queues", "that needs {}; give the queue a name")
 POLICIES = Ability(KNOWS_POLICIES, "knows no policies")
 DELAYS = Ability(KNOWS_DELAYS, "gives delayed messages at once", "that needs {}")
+MOVES = Ability(KNOWS_MOVES, "moves no messages", "that needs {}")
 MODIFY = Ability(KNOWS_MODIFY, "cannot modify messages", "that needs {}; release or reject them")
 
 _OF_SENDERS: list[tuple[Ability, Callable[[AttachSender], bool]]] = [(MANDATORY, lambda frame: frame.mandatory)]

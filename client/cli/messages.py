@@ -192,7 +192,7 @@ def receive(
                 while not count or got < count:
                     message = receiver.fetch(None if forever else timeout)
                     got += 1
-                    _print(message, form)
+                    print_message(message, form)
                     if not browse:
                         printed.append(message)
                     # Released now, a message would come again: that waits for the end.
@@ -221,7 +221,7 @@ def _settle(printed: list[Message], settle: Callable[[Message], None]) -> None:
     printed.clear()
 
 
-def _print(message: Message, form: Print) -> None:
+def print_message(message: Message, form: Print) -> None:
     if form is Print.none:
         return
     if form is Print.body:

@@ -92,6 +92,7 @@ def _so_far(queue: QueueStatus) -> str:
         (queue.discarded, "discarded"),
         (queue.dead_lettered, "dead-lettered"),
         (queue.expired, "expired"),
+        (queue.moved, "moved"),
     )
     parts = ", ".join(f"{count:,} {how}" for count, how in went if count)
     refused = f"; refused of these: {queue.refused:,}" if queue.refused is not UNSET and queue.refused else ""

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..queue.applied import Applied, PutOff
 from ..queue.batches import DELETED, DELIVERY_LIMIT, EXPIRED, MAXLEN
+from ..queue.moves import MOVED
 from ..ranges import pairs, runs
 from ..wire.deletion_events import Dissolve, Dissolved
 from ..wire.events import (
@@ -35,6 +36,8 @@ from ..wire.events import (
     Lost,
     Member,
     Modify,
+    Move,
+    Moved,
     Own,
     Purge,
     Recount,
@@ -46,10 +49,11 @@ from ..wire.events import (
     Supervise,
     Unbind,
 )
+from ..wire.move_events import DISCARD
 from ..wire.policy_events import DropPolicy, PutPolicy
 from .event_table import Row
 
-_CAUSES = {"enqueue": MAXLEN, "expire": EXPIRED, "dissolve": DELETED}
+_CAUSES = {"enqueue": MAXLEN, "expire": EXPIRED, "dissolve": DELETED, "move": MOVED}
 """Kind of an event's first row -> why it sets messages aside; others do since messages have come back too often."""
 
 
@@ -208,6 +212,23 @@ def _purge(base: Row, event: Purge, done: Applied) -> Iterator[Row]:
     return _gone(base._replace(kind="purge", value=event.count), done)
 
 
+def _move(base: Row, event: Move, done: Applied) -> Iterator[Row]:
+    """What is set aside has rows of its own behind it; what is discarded is gone as by a purge."""
+    base = base._replace(broker=event.broker, inc=event.inc)
+    if event.by == DISCARD:
+        yield from _gone(base._replace(kind="purge", value=event.upto), done)
+        return
+    yield base._replace(
+        kind="move", value=event.upto, detail=_json(exchange=event.exchange, key=event.key, by=event.by)
+    )
+
+
+def _moved(base: Row, event: Moved, done: Applied) -> Iterator[Row]:
+    rows = [_run(base, first, last, kind="moved") for _, first, last in runs(done.lost)]
+    rows += [_run(base, *part, kind="move_back") for part in done.positions]
+    yield from rows or [base._replace(kind="moved")]
+
+
 def _dead_letter_done(base: Row, event: DeadLetterDone, done: Applied) -> Iterator[Row]:
     return _gone(base._replace(kind="dead_letter"), done)
 
@@ -316,8 +337,9 @@ def _json(**fields: Any) -> str:
 
 
 _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
+    DeadLetterDone: _dead_letter_done,
     Start: _start, Enqueue: _enqueue, Acquire: _acquire, Accept: _settle, Release: _settle, Reject: _settle,
-    Own: _own, Expire: _expire, Due: _due, Purge: _purge, DeadLetterDone: _dead_letter_done, Evict: _evict,
+    Own: _own, Expire: _expire, Due: _due, Purge: _purge, Move: _move, Moved: _moved, Evict: _evict,
     Dissolve: _dissolve, Dissolved: _dissolved,
     DeclareQueue: _declare_queue, DeleteQueue: _delete, DeclareExchange: _declare_exchange,
     DeleteExchange: _delete, Bind: _bind, Modify: _settle,

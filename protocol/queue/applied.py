@@ -11,7 +11,7 @@ class Applied:
 
     Attributes:
         effective: False when the event was void (an acquire without the grant, an own out of turn).
-        lost: runs of an accept, release or reject which the broker did not hold.
+        lost: runs of an accept, release or reject which the broker did not hold; of moved messages what has gone.
         positions: ranges the event concerned: enqueued, returned, rejected, discarded.
         aside: ranges that this event sets aside for the alternate exchange, but for those that it rejects.
         orphans: batches of messages on their way there (see `QueueState.batches`) whose broker is out.

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..ranges import RangeSet
 from ..wire.deletion_events import Dissolve
-from ..wire.events import Enqueue, Event
+from ..wire.events import Enqueue, Event, Moved
 from .applied import Applied
 from .batches import DELETED
 from .level import in_order
@@ -53,9 +53,10 @@ class Dissolution:
 
 
 class Late:
-    """What comes into a deleted queue is set aside at once: behind all other policies, which see it come."""
+    """What comes into a deleted queue is set aside at once: behind all other policies, which see it come. So is what a
+    move has had on its way, and no queue has taken."""
 
-    events: tuple[type[Event], ...] = (Enqueue,)
+    events: tuple[type[Event], ...] = (Enqueue, Moved)
     one_by_one = False
 
     def __init__(self, state: QueueState) -> None:

@@ -22,7 +22,7 @@ from ..ranges import RangeSet, pairs
 
 class Counters(msgspec.Struct, array_like=True, frozen=True):
     """Messages that have come and gone, by how they went; how often the consume lock passed between brokers; messages
-    that were refused; how often producers were held back; and `wired` of `QueueState`."""
+    that were refused; how often producers were held back; `wired` of `QueueState`; messages that were moved."""
 
     enqueued: int = 0
     accepted: int = 0
@@ -34,6 +34,7 @@ class Counters(msgspec.Struct, array_like=True, frozen=True):
     flow_stopped_count: int = 0
     wired: int = 0
     wired_next: int = 0
+    moved: int = 0
 
 
 class Tallies(msgspec.Struct, array_like=True):
@@ -86,6 +87,8 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
         causes: (index of a batch, why its messages are set aside) where nobody rejected them. died: (cause, how many
             messages in all).
         dissolved: the brokers that know that it is deleted (`dissolution.py`).
+        move_targets: (index of a batch, where it goes) of moved messages; moves: (token, how far that move is), in the
+            order in which they went on (`moves.py`).
         times: position, and when the message there came, and those behind it up to the next (`enqueue_times.py`).
         ids, id_times: which message ids came lately, and when (`KnownIds.told`).
         delayed: (position, when it is due).
@@ -121,6 +124,8 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     ids: list[bytes] = []
     id_times: list[int] = []
     delayed: list[tuple[int, int]] = []
+    move_targets: list[tuple[int, str, str, str, str]] = []
+    moves: list[tuple[str, int, int, int, int]] = []
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""
@@ -143,6 +148,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
             acquired=sorted(self.acquired),
             batches=sorted(self.batches),
             causes=sorted(self.causes),
+            move_targets=sorted(self.move_targets),
             deliveries=sorted(self.deliveries),
             expiry=sorted(self.expiry),
             evicted=sorted(self.evicted),

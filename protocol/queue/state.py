@@ -28,6 +28,8 @@ from ..wire.events import (
     Expire,
     Member,
     Modify,
+    Move,
+    Moved,
     Own,
     Purge,
     Reject,
@@ -47,6 +49,7 @@ from .enqueue_times import EnqueueTimes
 from .expiry_times import ExpiryTimes
 from .fence import Fence
 from .known_ids import KnownIds
+from .move_rules import move, moved
 from .origins import Origins
 from .refused_numbers import RefusedNumbers
 from .snapshot import Counters, QueueSnapshot, Tallies, live_of
@@ -96,7 +99,7 @@ class QueueState:
         self.next_position = 1
         self.numbers, self.fence = LastNumbers(), Fence()
         self.enqueued = self.accepted = self.discarded = self.dead_lettered = self.expired = self.handovers = 0
-        self.refused = self.flow_stopped_count = 0
+        self.refused = self.flow_stopped_count = self.moved = 0
         self.refusals = RefusedNumbers()
         self.tallies = Tallies()
         self.flow_stopped = False
@@ -161,12 +164,12 @@ class QueueState:
                 for a, b in parts:
                     held.add(a, b)
         if event.accepted:
-            self.accepted += self._dequeue(taken)
+            self.accepted += self.dequeue(taken)
         return Applied(positions=taken)
 
     def _accept(self, event: Accept) -> Applied:
         settled, lost = self.acquired.settle(event)
-        self.accepted += self._dequeue(settled)
+        self.accepted += self.dequeue(settled)
         return Applied(True, lost, settled)
 
     def _release(self, event: Release | Modify) -> Applied:
@@ -190,7 +193,7 @@ class QueueState:
         if self.alternate:
             self.set_aside(settled, REJECTED, event.broker)
         else:
-            self.discarded += self._dequeue(settled)
+            self.discarded += self.dequeue(settled)
         return Applied(True, lost, settled)
 
     def set_aside(self, ranges: list[tuple[int, int]], cause: str, broker: str = NOBODY) -> Applied:
@@ -205,13 +208,13 @@ class QueueState:
         gone = list(pairs(self.batches.end(event.batch)))
         for first, last in gone:
             self.dead_lettering.remove(first, last)
-        self.dead_lettered += self._dequeue(gone)
+        self.dead_lettered += self.dequeue(gone)
         return Applied(positions=gone)
 
     def _expire(self, event: Expire) -> Applied:
         due = self.expiry.due(event, self.available, self.delayed.ranges)
         self._withdraw(due)
-        self.expired += self._dequeue(due)
+        self.expired += self.dequeue(due)
         return Applied(positions=due)
 
     def _purge(self, event: Purge) -> Applied:
@@ -225,7 +228,7 @@ class QueueState:
         """So many messages go that are available, or held by a consumer, whose settlement is then lost."""
         self._withdraw(ranges)
         self.tallies.revoked += self.acquired.drop(ranges)
-        self.discarded += (count := self._dequeue(ranges))
+        self.discarded += (count := self.dequeue(ranges))
         return count
 
     def _withdraw(self, ranges: list[tuple[int, int]]) -> None:
@@ -266,7 +269,7 @@ class QueueState:
             self.fence.let_in(event.broker, event.inc)
         return done
 
-    def _dequeue(self, positions: list[tuple[int, int]]) -> int:
+    def dequeue(self, positions: list[tuple[int, int]]) -> int:
         """Forget the messages at these positions; returns their number."""
         count, pop = 0, self.blobs.pop
         for first, last in positions:
@@ -366,6 +369,8 @@ def _rules(state: QueueState) -> dict[type, Rule]:
         Expire: state._expire,
         Due: lambda event: Applied(positions=state.delayed.become_due(event, state.available)),
         Purge: state._purge,
+        Move: partial(move, state),
+        Moved: partial(moved, state),
         DeadLetterDone: state._dead_letter_done,
         Evict: state._evict,
         Rejoin: state._rejoin,

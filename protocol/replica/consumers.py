@@ -21,7 +21,7 @@ from ..queue.undeliverable import leave_out
 from ..ranges import RangeSet, pairs, runs
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Expire, Release
-from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Drained, QueueCommand, Settle, Settled
+from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Drained, Settle, Settled
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
 from .settlements import PATIENT, Settlements, Settling, common
@@ -198,7 +198,7 @@ class QueueConsumers:
         given = sum(b - a + 1 for part in self._dispatcher.taken for a, b in available.within(*part))
         return available.count - given
 
-    def look(self, tag: QueueCommand | DrainMark) -> None:
+    def look(self, tag: object) -> None:
         """Ask in order, by an event that changes nothing, so that the answer holds all that was complete before. It is
         applied once a majority holds it, so a question to a deposed sequencer waits for the next one's answer."""
         self.gather()

@@ -93,6 +93,7 @@ class Expiries:
             (ranges of positions, marked as expiring; when to look again in ms, 0 for not before something changes).
         """
         state, dispatcher, heap = self._state, self._dispatcher, self.heap
+        expiring = dispatcher.expiring  # what is being moved, too, and may come back
         if state.owner and state.owner != broker:
             while heap and heap[0][1] not in state.expiry:
                 heapq.heappop(heap)
@@ -112,14 +113,14 @@ class Expiries:
             if position in state.delayed:
                 delayed.append(position)
                 waiting.append((now_ms + self._timing.expiry_held_ms, position))  # it may be due, and taken, meanwhile
-            elif position in state.available and position not in dispatcher.taken:
+            elif position in state.available and position not in dispatcher.taken and position not in expiring:
                 due.append(position)
             else:
                 waiting.append((expires_ms + self._timing.expiry_held_ms, position))
         for item in waiting:
             heapq.heappush(heap, item)
         for position in due:
-            dispatcher.expiring.add(position, position)
+            expiring.add(position, position)
         return compress(sorted(due + delayed)), heap[0][0] + wait_ms if heap else 0
 
 

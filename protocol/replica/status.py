@@ -71,7 +71,7 @@ def queue_status(
         grant=state.grant,
         handovers=state.handovers,
         enqueued=state.enqueued,
-        dequeued=state.accepted + state.discarded + state.dead_lettered + state.expired,
+        dequeued=state.accepted + state.discarded + state.dead_lettered + state.expired + state.moved,
         accepted=state.accepted,
         discarded=state.discarded,
         dead_lettered=state.dead_lettered,
@@ -103,4 +103,5 @@ def queue_status(
         duplicates=counted.duplicates,
         age_ms=age_ms(state, now_ms),
         delayed=state.delayed.ranges.count,
+        moved=state.moved,
     )

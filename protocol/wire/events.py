@@ -20,6 +20,7 @@ import msgspec
 from ..errors import BAD_FRAME, PeerError
 from .deletion_events import Dissolve, Dissolved
 from .event import Event
+from .move_events import Move, Moved
 from .policy_events import DropPolicy, PutPolicy
 from .use_events import Condemn, Exclusive, InUse, Lift, Recount
 
@@ -320,6 +321,8 @@ AnyEvent = (
     | Expire
     | Due
     | Purge
+    | Move
+    | Moved
     | DeadLetterDone
     | Dissolve
     | Dissolved

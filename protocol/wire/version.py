@@ -89,7 +89,10 @@ refused while one is in the cluster; `WiringSnapshot.idle`; `HeldTooLong` betwee
 is in the cluster there are none.
 `Transfer.delays`, `Enqueue.delays`, `Modification.delay_ms`, `Modify.due_ms`, `Due`, `QueueSnapshot.delayed`: a member
 before 12 would give delayed messages at once, so while one is in the cluster nothing is delayed. Queues with a delay
-for what comes back, with `Release.at_ms` and `Modify.at_ms`: refused likewise."""
+for what comes back, with `Release.at_ms` and `Modify.at_ms`: refused likewise.
+`Move` and `Moved`, with `QueueSnapshot.move_targets` and `moves`, and `Counters.moved`: a member before 12 would pass
+over them, so while one is in the cluster nothing is moved. `QueueCommand.move` and `DeadLettered.back` between
+processes of one version."""
 KNOWS_WHO_ASKS = 12
 """The minor version from which members look where an event applies whether the client that asks may ask that."""
 KNOWS_DISSOLVED = 12
@@ -118,6 +121,8 @@ KNOWS_SEQUENCES = 8
 """The minor version from which a member stamps what it delivers from such a queue."""
 KNOWS_EXCHANGES = 8
 """The minor version from which a member acts upon the arguments of exchanges, and exclusive bindings."""
+KNOWS_MOVES = 12
+"""The minor version from which a member applies `Move`."""
 KNOWS_MODIFY = 8
 """The minor version from which a member applies `Modify`, and a broker takes one from a client."""
 KNOWS_EXCLUSIVE = KNOWS_RANKS = KNOWS_LINES = 8

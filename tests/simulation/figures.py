@@ -302,7 +302,7 @@ def _moment(model: ModelQueue) -> Moment:
     places = [model.place[position] for position in model.live]
     held = Counter(place[1] for place in places if isinstance(place, tuple))
     went = {name: model.went.get(how, 0) for name, how in
-            (("accepted", "accepted"), ("discarded", "discarded"), ("dead_lettered", "dead"), ("expired", "expired"))}  # fmt: skip
+            (("accepted", "accepted"), ("discarded", "discarded"), ("dead_lettered", "dead"), ("expired", "expired"), ("moved", "moved"))}  # fmt: skip
     return {
         "available": places.count("available"), "acquired": held.total(), "held_by": dict(held),
         "messages": places.count("available") + places.count("delayed") + held.total(),

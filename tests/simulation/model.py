@@ -22,7 +22,7 @@ DEFAULTS: list[Any] = [b"", None, None, None, None, None, None, False, None, Non
 """Of the fields that senders set."""
 NUMBER = "qpid.msg_sequence"
 """The property in which a message has its number in an exchange that numbers."""
-GONE = ("accepted", "discarded", "dead", "expired")
+GONE = ("accepted", "discarded", "dead", "expired", "moved")
 WAITING = ("available", "delayed")
 """Where messages are that nobody holds."""
 
@@ -223,6 +223,10 @@ class ModelQueue:
     keeps: bool = False  # and this one keeps the last
     through: int = 0  # the last position that has gone on
     again: bool = False  # the last is to go on once more
+    targets: dict[int, events.Move] = field(default_factory=dict)  # index of a batch -> the move it is of
+    stands: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)  # move -> behind, last, taken, back
+    moved_out: set[int] = field(default_factory=set)  # positions that a move has set aside, once or more often
+    foreign: set[str] = field(default_factory=set)  # clients by which moved messages come
     counts: dict[str, int] = field(
         default_factory=dict
     )  # what happened to messages, or to bytes -> how often, how many
@@ -289,6 +293,10 @@ class ModelQueue:
                     self._go(position, "discarded")
             case Dissolve():
                 return self._dissolve(event.broker)
+            case events.Move():
+                return self._move(event)
+            case events.Moved():
+                self._moved(event)
             case events.DeadLetterDone():
                 gone = self.batches.pop(event.batch, ("", []))[1]
                 for position in gone:
@@ -319,6 +327,40 @@ class ModelQueue:
             case _:
                 pass
         return True
+
+    def _move(self, event: events.Move) -> bool:
+        behind, _, taken, back = self.stands.get(event.token, (0, 0, 0, 0))
+        if (event.broker, event.grant) != (self.owner, self.grant) or event.inc <= self.out.get(event.broker, -1):
+            return False
+        if event.after != behind:
+            return False
+        chosen = [p for p in each(event.ranges) if self.place.get(p) == "available"]
+        self.stands[event.token] = event.upto, event.last, taken + len(chosen), back
+        for position in chosen:
+            self.moved_out.add(position)
+            if event.by == "discard":
+                self.count("purged")
+                self._go(position, "discarded")
+            else:
+                self.place[position] = "dead_lettering"
+        if chosen and event.by != "discard":
+            self.batches[self.index] = event.broker, chosen
+            self.targets[self.index] = event
+            self.causes[self.index] = "moved"
+        return True
+
+    def _moved(self, event: events.Moved) -> None:
+        _, batch = self.batches.pop(event.batch, ("", []))
+        move, back = self.targets.pop(event.batch, None), set(each(event.back))
+        for position in batch:
+            if position in back:
+                self.place[position] = "available"
+            else:
+                self._go(position, "moved")
+        if move is not None and (stands := self.stands.get(move.token)) is not None:
+            self.stands[move.token] = (*stands[:3], stands[3] + len(back & set(batch)))
+        if self.dissolved:
+            self._all_go()
 
     def _evict(self, event: events.Evict) -> bool:
         if event.inc <= self.out.get(event.broker, -1):
@@ -397,7 +439,7 @@ class ModelQueue:
                 self.went["discarded"] = self.went.get("discarded", 0) + 1
                 self.count("come before")
                 self.pushed_out.add(position)
-                self.arrived[blob] = self.arrived.get(blob, 0) + 1
+                self.arrived[blob] = self.arrived.get(blob, 0) + (event.client not in self.foreign)
                 continue
             if self.destroyed or self._too_much(blob):
                 if self.full == "self-destruct" and not self.destroyed:
@@ -410,14 +452,14 @@ class ModelQueue:
                 self.went["discarded"] = self.went.get("discarded", 0) + 1
                 self.refused.setdefault(event.client, set()).add(number)
                 self.pushed_out.add(position)
-                self.arrived[blob] = self.arrived.get(blob, 0) + 1
+                self.arrived[blob] = self.arrived.get(blob, 0) + (event.client not in self.foreign)
                 continue
             self.place[position] = "available"
             self._comes(blob)
             self.count("bytes in", len(blob))
             self.blobs[position] = self.live[position] = blob
             plain = as_sent(blob) if self.relay else blob
-            self.arrived[plain] = self.arrived.get(plain, 0) + 1
+            self.arrived[plain] = self.arrived.get(plain, 0) + (event.client not in self.foreign)
             if self.relay:
                 self.place[position] = "dead_lettering"
             ends = [expiry[index]] if index in expiry else []

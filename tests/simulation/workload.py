@@ -44,6 +44,7 @@ from .ledger import Ledger
 from .lifetimes import Lifetimes
 from .lines import Line
 from .made_names import MadeNames
+from .message_moves import MessageMoves
 from .model import Violation
 from .modifies import Modifies, Undeliverable
 from .moves import Moves
@@ -203,6 +204,7 @@ class Story:
         self.made_names = MadeNames(self.watch, seed)
         self.lifetimes = Lifetimes(self.world, self.watch)
         self.timeouts = Timeouts(self.world, self.watch)
+        self.message_moves = MessageMoves(self.watch, seed)
         self.own_queues = OwnQueues(self.world, self.watch, seed)
         self.policies = Policies(self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
@@ -446,6 +448,7 @@ class Story:
             self.auto_deletes.maybe(self)
             self.idle_queues.maybe(self)
             self.made_names.maybe(self)
+            self.message_moves.maybe(self)
             self.own_queues.maybe(self)
             self.policies.maybe(self)
             self.figures.maybe([client for client in self._lined if client.opened and client.alive])
@@ -944,7 +947,8 @@ class Story:
         for user in self.users:
             for what, error in user.errors:
                 once = error.code == "connection-lost" and (user.over or what in ("purge", "delete_queue"))
-                if error.code not in CODES and not once:
+                full = error.code == "resource-limit-exceeded" and what == "move"
+                if error.code not in CODES and not once and not full:
                     raise Violation(f"{user.name}: {what} is refused without cause: {error!r}")
             for outbox in user.outboxes.values():
                 outbox.failed = [one for one in outbox.failed if not (outbox.mandatory and one[1] == "unroutable")]

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.timeout(20)
 PAGE = Path(__file__).parents[3] / "docs" / "exits.md"
 NOWHERE, ALTERNATE, RECEIVER = "nowhere", "the alternate", "with the receiver"
 REFUSED = "with its sender: `ResourceLimitExceeded`"
+MOVED = "where it is sent to"
 
 
 class Exit(NamedTuple):
@@ -84,7 +85,7 @@ class Stage:
         return {
             name: value
             for name, value in told.items()
-            if name in ("accepted", "discarded", "dead_lettered", "expired", "refused", "duplicates")
+            if name in ("accepted", "discarded", "dead_lettered", "expired", "refused", "duplicates", "moved")
             or (name.startswith(("discarded_", "dead_")) and name != "dead_lettering" and type(value) is int)
         }
 
@@ -151,6 +152,20 @@ def purged(stage: Stage) -> None:
     stage.connection.purge("q")
 
 
+def purged_by_a_selector(stage: Stage) -> None:
+    stage.declare(alternate="lost")
+    stage.send(properties={"n": 1})
+    stage.connection.purge("q", selector="n = 1")
+
+
+def moved(stage: Stage) -> None:
+    stage.declare(alternate="lost")
+    stage.send()
+    stage.connection.declare_queue("other")
+    stage.connection.move("q", "other")
+    assert [message.body for message in stage.session.browse("other")] == [b"it"]
+
+
 def deleted(stage: Stage) -> None:
     """Nobody can ask the queue any more what it has counted."""
     stage.declare(alternate="lost")
@@ -182,6 +197,8 @@ WAYS: dict[str, Callable[[Stage], None]] = {
     "it is refused, for the queue is full": refused,
     "its `message_id` came before, in a queue with `dedupe_window_s` or `dedupe_window_count`": came_before,
     "the queue is purged": purged,
+    "the queue is purged by a selector": purged_by_a_selector,
+    "it is moved to another queue, rerouted or redriven": moved,
     "its queue is deleted, whoever holds it": deleted,
 }
 OF_DELAYED = [row for row in EXITS if WAYS[row.happens] in (refused, came_before, purged, deleted)
@@ -222,7 +239,7 @@ def leaves(row: Exit, delay: float | None = None) -> None:
         assert [(letter.properties or {})["manta.death_cause"] for letter in letters] == [row.says] * dead
         assert dead or row.says == "-"
         assert bool(stage.refused) == (row.where == REFUSED) and bool(stage.taken) == (row.where == RECEIVER)
-        assert row.where in (NOWHERE, ALTERNATE, RECEIVER, REFUSED)
+        assert row.where in (NOWHERE, ALTERNATE, RECEIVER, REFUSED, MOVED)
 
 
 def test_all_counts_of_the_page_are_those_that_there_are(cluster, connection):

@@ -136,6 +136,7 @@ QUEUE = [
     "age_ms",
     "duplicates",
     "delayed",
+    "moved",
 ]
 DEFINITION = ["name", "id", "durable", "alternate", "arguments", "kind", "definition", "kept_by"]
 TAP = ["streams", "untold", "events", "dropped", "directory", "rows", "unwritten", "error"]

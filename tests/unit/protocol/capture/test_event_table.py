@@ -34,6 +34,8 @@ from mantamq.protocol.wire.events import (
     Lost,
     Member,
     Modify,
+    Move,
+    Moved,
     Own,
     Purge,
     Recount,
@@ -42,6 +44,7 @@ from mantamq.protocol.wire.events import (
     Release,
     Start,
     Supervise,
+    encode_event,
 )
 from mantamq.protocol.wire.policy_events import DropPolicy, PutPolicy
 
@@ -283,3 +286,18 @@ def test_every_kind_of_the_cluster_stream_can_be_asked_for(event, kind):
     found = rows(CLUSTER, Entry((1, 1), 1, "", 0, 0, b""), event, Applied(), 0)
     assert [row.kind for row in found] == [kind]
     check_kinds([kind])
+
+
+def test_moved_messages_have_rows_of_where_they_went_and_came_back() -> None:
+    state = QueueState("q#1")
+    found = []
+    for event in (
+        Own("b1", 1), Enqueue("", [], [b"1", b"2", b"3"]), Move("t", "b1", 1, 1, 0, 3, 3, [1, 3], "", "to#2", "queue"),
+        Moved(3, [2, 2]), Move("u", "b1", 1, 1, 0, 3, 3, [2, 2], by="discard"),
+    ):  # fmt: skip
+        entry = Entry((1, 1), state.index + 1, "b1.r0", 1, 1, encode_event(event))
+        done = state.apply(event)
+        found += [(row.kind, row.position_first, row.position_last) for row in rows("q#1", entry, event, done, 0)]
+    assert found[2:] == [
+        ("move", 0, 0), ("set_aside", 1, 3), ("moved", 1, 1), ("moved", 3, 3), ("move_back", 2, 2), ("purge", 2, 2),
+    ]  # fmt: skip

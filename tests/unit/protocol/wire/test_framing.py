@@ -22,7 +22,7 @@ from mantamq.protocol.wire.kinds import CLIENT_KINDS, KIND_OF, KINDS
 from mantamq.protocol.wire.link_frames import Ping
 from mantamq.protocol.wire.log_frames import Append, LogDropped, Request
 from mantamq.protocol.wire.majority_frames import Waiting
-from mantamq.protocol.wire.queue_frames import Interest, Modification
+from mantamq.protocol.wire.queue_frames import Interest, Modification, MoveOrder
 from mantamq.protocol.wire.store_frames import Write
 
 numbers = st.integers(0, 2**40)
@@ -50,6 +50,7 @@ BY_TYPE = {
     "list[tuple[int, int, bool]]": st.lists(st.tuples(numbers, numbers, st.booleans()), max_size=2),
     "list[list[str]]": st.lists(st.lists(text, max_size=2), max_size=2),
     "Modification | None": st.none() | MODIFICATION,
+    "MoveOrder | None": st.none() | st.builds(MoveOrder, text, text, text, text, numbers, text),
 }  # fmt: skip
 
 
