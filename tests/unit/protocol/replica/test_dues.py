@@ -87,3 +87,13 @@ def test_who_does_not_own_the_queue_orders_neither():
     queue = Queue(owner="b2", message_ttl_ms=100)
     queue.come([0, 1050, 1, 9000], 2)
     assert queue.at(3000) == []
+
+
+def test_what_is_on_its_way_to_another_queue_expires_if_it_comes_back():
+    queue = Queue(message_ttl_ms=100)
+    queue.come([], 2)
+    queue.expiries._dispatcher.expiring.add(1, 1)  # a move has asked for it
+    assert queue.at(1100) == [Expire(1100, [2, 2])]
+    queue.state.apply(Expire(1100, [2, 2]))
+    queue.expiries._dispatcher.expiring.remove(1, 1)
+    assert queue.at(1100 + HELD_MS) == [Expire(1100 + HELD_MS, [1, 1])]
