@@ -306,6 +306,9 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/conversations/test_dissolved.py::test_whoever_sees_to_it_may_die",
         "tests/unit/conversations/test_dissolved.py::test_what_was_on_its_way_comes_to_the_alternate_too",
         "tests/unit/conversations/test_dissolved.py::test_what_is_delayed_goes_at_once_and_so_does_what_comes_late",
+        "tests/unit/conversations/test_dissolved.py::test_what_a_move_brings_back_to_a_deleted_queue_is_its_letter",
+        "tests/unit/conversations/test_dissolved.py::"
+        "test_what_is_on_its_way_to_a_queue_that_is_deleted_is_that_queues_letter_once",
         "tests/unit/conversations/test_dissolved.py::test_one_that_goes_by_itself_leaves_letters_too",
     ],
     "Deleting it returns how much that is": [
@@ -344,6 +347,11 @@ PROMISES: dict[str, list[str]] = {
     "Nothing goes that a consumer was given": [
         "tests/unit/client/test_moves.py::test_what_a_consumer_holds_stays_his",
         "tests/unit/client/test_moves.py::test_nothing_goes_to_what_is_not_there",
+        "tests/unit/protocol/queue/test_moves_among_others.py::test_what_is_delayed_is_passed_over_and_stays",
+    ],
+    "A queue's own time to live stays behind.": [
+        "tests/unit/protocol/queue/test_moves_among_others.py::"
+        "test_a_message_takes_its_senders_time_along_and_leaves_the_queues_behind",
     ],
     "What a queue at its limit refuses": [
         "tests/unit/client/test_moves.py::test_what_a_full_queue_does_not_take_is_back",
