@@ -8,7 +8,8 @@ from mantamq.protocol.capture.event_table import Row
 
 from tests.simulation.tapped import play_tapped
 
-SEEDS = (2, 5, 8)
+SEEDS = (2, 6, 8)
+"""Stories in which brokers that were there from the beginning stay, so that somebody has all facts."""
 
 
 def table(seed: int) -> list[Row]:
