@@ -17,13 +17,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import capture, disk, durable, kinds, links_limit, manta, pipeline_limit, report, waiting
+from . import capture, delays, disk, durable, kinds, links_limit, manta, moving, pipeline_limit, report, waiting
 from .peers import nats, rabbitmq, ray_queue
 from .processes import Job, run, summary
 from .results import Collection, write
 
 WORKLOADS = ("throughput", "latency", "contended", "eight-queues", "declare", "idle", "capture", "durable", "kinds",
-             "waiting")  # fmt: skip
+             "waiting", "delays", "moving")  # fmt: skip
 UNITS = {"messages_per_s": "messages/s", "p50_ms": "ms", "p99_ms": "ms"}
 RATE = 200
 
@@ -50,7 +50,7 @@ class Bench:
     # ---- one round of each system
 
     def manta(self) -> None:
-        if self.workloads <= {"capture", "durable", "kinds", "waiting"}:
+        if self.workloads <= {"capture", "durable", "kinds", "waiting", "delays", "moving"}:
             return
         from ..actors.cluster import start_cluster
 
@@ -119,9 +119,25 @@ class Bench:
             with start_cluster(brokers=3, address="local") as cluster:
                 kinds.measure(list(cluster.addresses.values()), self.count(100_000), self.into, self.say)
 
+    def delays(self) -> None:
+        if "delays" in self.workloads:
+            from ..actors.cluster import start_cluster
+
+            self.say("delays: starting")
+            with start_cluster(brokers=3, address="local") as cluster:
+                delays.measure(list(cluster.addresses.values()), self.count(100_000), self.into, self.say)
+
     def waiting(self) -> None:
         if "waiting" in self.workloads:
             waiting.measure(self.count(1_000_000), self.into, self.say)
+
+    def moving(self) -> None:
+        if "moving" in self.workloads:
+            from ..actors.cluster import start_cluster
+
+            self.say("moving: starting")
+            with start_cluster(brokers=3, address="local") as cluster:
+                moving.measure(list(cluster.addresses.values()), self.count(100_000), self.into)
 
     def pipeline(self) -> None:
         if "eight-queues" in self.workloads:
@@ -226,6 +242,8 @@ def main() -> int:
             "manta-capture": (bench.capture, ""),
             "manta-kinds": (bench.kinds, ""),
             "manta-waiting": (bench.waiting, ""),
+            "manta-delays": (bench.delays, ""),
+            "manta-moving": (bench.moving, ""),
             "manta-durable": (bench.durable, durable.missing() if "durable" in workloads else ""),
             "nats-r3-memory": (bench.nats, nats.missing()),
             "bare-pipeline": (bench.pipeline, ""),

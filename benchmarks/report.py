@@ -122,6 +122,16 @@ BARS = [
             ("first of a million waiting", "first_delivery_ms"),
         )
     ),
+    Bar(
+        "a queue in which 100,000 delayed messages wait / one without",
+        ("delays-waiting", RATE),
+        (OURS, "delays-none", RATE),
+        0.8,
+        None,
+        True,
+    ),
+    Bar("late p99 where 100,000 delayed messages wait, ms", ("delays-waiting", "late_p99_ms"), None, 50, None, False),
+    Bar("a move of 100,000 messages", ("moving", RATE), None, 100_000, None, True),
     Bar("declare p50, ms", ("declare", "p50_ms"), None, 50, None, False),
     Bar("idle PSS of everything, MB", ("idle", "total_pss_mb"), None, 2048, None, False),
     Bar("idle CPU of our actors, % of a core", ("idle", "actors_cpu_percent"), None, 10, None, False),

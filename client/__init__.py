@@ -28,6 +28,7 @@ from .errors import (
     Unroutable,
 )
 from .message import Message
+from .moves import Moved
 from .queue_handle import Queue
 from .sync.sync import Connection, Receiver, Sender, Session, connect
 
@@ -61,6 +62,7 @@ __all__ = [
     "Lost",
     "MantaError",
     "Message",
+    "Moved",
     "NoCluster",
     "NoStore",
     "NotAllowed",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
@@ -77,6 +77,7 @@ class QueueKeywords(TypedDict, total=False):
     consumer_timeout_s: float | None
     dead_letters: str | None
     delivery_limit: int | None
+    retry_delay_s: Sequence[float] | None
     dead_letter_key: str | None
     dedupe_window_s: int | None
     dedupe_window_count: int | None
@@ -90,7 +91,7 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
          "fairshare": "qpid.fairshare", "sequence_key": "qpid.queue_msg_sequence",
          "single_active": "x-single-active-consumer",
          "dead_letters": "manta.dead_letters", "delivery_limit": "manta.delivery_limit",
-         "dead_letter_key": "manta.dead_letter_key",
+         "dead_letter_key": "manta.dead_letter_key", "retry_delay_s": "manta.retry_delay_s",
          "dedupe_window_s": "manta.dedupe_window_s", "dedupe_window_count": "manta.dedupe_window_count",
          "message_ttl_s": "x-message-ttl", "expires_s": "x-expires",
          "consumer_timeout_s": "x-consumer-timeout", "internal": "manta.internal", "auto_delete": "manta.auto_delete",
@@ -174,10 +175,6 @@ def _delete_policy(name: str, operator: bool) -> _Ask[None]:
     return _Ask("delete_policy", {"name": name, "operator": operator}, _nothing, POLICIES)
 
 
-def _purge(name: str, count: int) -> _Ask[int]:
-    return _Ask("purge", {"name": name, "count": count}, _purged)
-
-
 def _queue(name: str) -> _Ask[Description]:
     return _Ask("queue", {"name": name}, _same)
 
@@ -205,10 +202,6 @@ def _changed(value: Any) -> bool:
 
 def _name(value: Any) -> str:
     return str(value["name"])
-
-
-def _purged(value: Any) -> int:
-    return int(value["purged"])
 
 
 def _letters(value: Any) -> int:
@@ -256,7 +249,7 @@ class Management:
         dedupe_window_s: int | None = None, dedupe_window_count: int | None = None,
         auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
         message_ttl_s: float | None = None, expires_s: float | None = None,
-        consumer_timeout_s: float | None = None,
+        consumer_timeout_s: float | None = None, retry_delay_s: Sequence[float] | None = None,
     ) -> bool | str:  # fmt: skip
         """Create a queue unless it is there.
 
@@ -303,6 +296,9 @@ class Management:
             delivery_limit: a message that comes back more often than that after it was delivered goes to the alternate,
                 or is discarded; releases, modifies with `failed`, and the end of its consumer count; none, unless
                 given; "x-delivery-limit".
+            retry_delay_s: seconds for which a message waits that is back from a delivery in vain: after the first one,
+                the second and so on, the last number for all further; [1, 5, 30]. What the consumers of a broker that
+                dies held does not wait.
             dead_letter_key: the key by which dead letters go to the alternate: the queue's name, unless given;
                 "x-dead-letter-routing-key".
             dedupe_window_s: a message whose `message_id` came in within so many seconds, by the clocks of brokers, does
@@ -345,6 +341,7 @@ class Management:
                  "dead_letters": dead_letters, "delivery_limit": delivery_limit,
                  "dead_letter_key": dead_letter_key,
                  "dedupe_window_s": dedupe_window_s, "dedupe_window_count": dedupe_window_count,
+                 "retry_delay_s": None if retry_delay_s is None else list(retry_delay_s),
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
                  "message_ttl_s": message_ttl_s, "expires_s": expires_s,
                  "consumer_timeout_s": consumer_timeout_s, "exclusive": exclusive}  # fmt: skip
@@ -504,10 +501,6 @@ class Management:
         """All policies, those of operators behind the others: name, pattern, priority, operator, and `settings`."""
         return self._ask(_POLICIES)
 
-    def purge(self, name: str, count: int = 0) -> int:
-        """Discard available messages, at most `count` from the head (0: all). Returns how many. Raises NotFound."""
-        return self._ask(_purge(name, count))
-
     def queue(self, name: str) -> Description:
         """A queue: its "kind", its "definition" by the keywords of `declare_queue` with the thresholds of flow control
         in force, the brokers that it is "kept_by", and its numbers: messages, bytes, acquired, owner, ...
@@ -601,7 +594,7 @@ class AsyncManagement:
         dedupe_window_s: int | None = None, dedupe_window_count: int | None = None,
         auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
         message_ttl_s: float | None = None, expires_s: float | None = None,
-        consumer_timeout_s: float | None = None,
+        consumer_timeout_s: float | None = None, retry_delay_s: Sequence[float] | None = None,
     ) -> bool | str:  # fmt: skip
         """As `Connection.declare_queue`."""
         typed: dict[str, Any] = {
@@ -613,6 +606,7 @@ class AsyncManagement:
                  "dead_letters": dead_letters, "delivery_limit": delivery_limit,
                  "dead_letter_key": dead_letter_key,
                  "dedupe_window_s": dedupe_window_s, "dedupe_window_count": dedupe_window_count,
+                 "retry_delay_s": None if retry_delay_s is None else list(retry_delay_s),
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
                  "message_ttl_s": message_ttl_s, "expires_s": expires_s,
                  "consumer_timeout_s": consumer_timeout_s, "exclusive": exclusive}  # fmt: skip
@@ -702,10 +696,6 @@ class AsyncManagement:
     async def policies(self) -> list[Description]:
         """As `Connection.policies`."""
         return await self._ask(_POLICIES)
-
-    async def purge(self, name: str, count: int = 0) -> int:
-        """As `Connection.purge`."""
-        return await self._ask(_purge(name, count))
 
     async def queue(self, name: str) -> Description:
         """As `Connection.queue`."""

@@ -34,12 +34,13 @@ GUARANTEES = {
     6: "what an evicted broker held is there again",
 }
 _KINDS = ("enqueue", "acquire", "accept", "release", "reject", "expire", "purge", "dead_letter", "evict",
-          "discard", "set_aside")  # fmt: skip
+          "discard", "set_aside", "delay", "due", "moved", "move_back")  # fmt: skip
 GRACE_US = 10_000_000
 
 # What an event leaves a message as.
 _STATE = """
-    case when kind in ('enqueue', 'release', 'evict') then 'available'
+    case when kind in ('enqueue', 'release', 'evict', 'due', 'move_back') then 'available'
+         when kind = 'delay' then 'delayed'
          when kind = 'acquire' and value = 0 then 'acquired'
          when kind = 'set_aside' or (kind = 'reject' and value = 1) then 'dead_lettering'
          else 'gone' end"""
@@ -54,12 +55,16 @@ _PAIRS = [
      "(before = 'accept' or (before = 'acquire' and state = 'gone')) and kind <> 'enqueue'"),
     (5, "dead-lettered twice", "kind = 'dead_letter' and before = 'dead_letter'"),
     (5, "set aside, but not available",  # what a deleted queue held goes with it, and nobody's settlement counts
-     "kind = 'set_aside' and state <> 'available' and not (state = 'acquired' and detail = 'deleted')"),
+     "kind = 'set_aside' and state not in ('available', 'delayed') "
+     "and not (state = 'acquired' and detail = 'deleted')"),
     (5, "dead-lettered, but neither rejected nor set aside",  # from an exchange's own queue they go on by themselves
      "kind = 'dead_letter' and state <> 'dead_lettering' and queue not like 'manta.exchange.%'"),
     (5, "rejected twice", "kind = 'reject' and before in ('reject', 'dead_letter')"),
     (5, "rejected or set aside, and then something else",
-     "before in ('reject', 'set_aside', 'dead_letter') and kind <> 'dead_letter'"),
+     "before in ('reject', 'set_aside', 'dead_letter') and kind not in ('dead_letter', 'moved', 'move_back')"),
+    (5, "moved, but not set aside", "kind in ('moved', 'move_back') and state <> 'dead_lettering'"),
+    (2, "acquired before it was due", "kind = 'acquire' and state = 'delayed'"),
+    (4, "due, but not delayed", "kind = 'due' and state <> 'delayed'"),
     (2, "acquired by two at once", "kind = 'acquire' and state = 'acquired'"),
     (2, "gone while acquired", "kind in ('expire', 'purge') and state = 'acquired'"),
     (6, "requeued, but the evicted did not hold it",
@@ -161,7 +166,7 @@ def _histories(events: DataFrame, grace_us: int) -> DataFrame:
     spans_eviction = "inc <= e.inc and seq < e.seq and (after_seq is null or after_seq > e.seq)"
     others = [
         (5, "set aside, and never dead-lettered", f"after_seq is null and now = 'dead_lettering' and {late}"),
-        (4, "released, and passed over since", f"kind = 'release' and {passed_over}"),
+        (4, "released or due, and passed over since", f"kind in ('release', 'due') and {passed_over}"),
         (6, "requeued, and passed over since", f"kind = 'evict' and {passed_over}"),
         (6, "still held by one who was evicted", f"now = 'acquired' and exists(_evictions, e -> {spans_eviction})"),
     ]

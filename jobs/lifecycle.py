@@ -11,13 +11,13 @@ from .spans import aligned
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FATES = {1: "accept", 2: "discard", 3: "expire", 4: "purge", 5: "dead_letter"}
+FATES = {1: "accept", 2: "discard", 3: "expire", 4: "purge", 5: "dead_letter", 6: "moved"}
 _CODES = """
     case when kind = 'enqueue' then 10 when kind = 'acquire' then 11 when kind = 'release' or kind = 'evict' then 12
          when kind = 'reject' then 13 when kind = 'accept' then 1 when kind = 'expire' then 3 when kind = 'purge' then 4
-         when kind = 'dead_letter' then 5 when kind = 'discard' then 2 end"""
+         when kind = 'dead_letter' then 5 when kind = 'moved' then 6 when kind = 'discard' then 2 end"""
 KINDS = ("enqueue", "acquire", "release", "evict", "reject", "accept", "expire", "purge", "dead_letter",
-         "discard")  # fmt: skip
+         "moved", "discard")  # fmt: skip
 PHASES = {
     "wait": ("enqueued_us", "acquired_us"),
     "process": ("acquired_last_us", "ended_us"),
@@ -36,8 +36,8 @@ def lifecycle(events: DataFrame) -> DataFrame:
     Returns:
         queue, position_first, position_last, messages; enqueued_us, acquired_us, acquired_last_us, ended_us (Unix
         microseconds, null when it has not happened or is not in the table); fate ("accept", "discard", "expire",
-        "purge", "dead_letter", null while the message is there); deliveries (how often it was acquired); returns (how
-        often it came back after a consumer may have seen it).
+        "purge", "dead_letter", "moved", null while the message is there); deliveries (how often it was acquired);
+        returns (how often it came back after a consumer may have seen it).
     """
     from pyspark.sql import functions as F
 

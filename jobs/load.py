@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _GONE = """
-    (kind in ('accept', 'expire', 'purge', 'dead_letter', 'discard') or (kind = 'acquire' and value = 1)
+    (kind in ('accept', 'expire', 'purge', 'dead_letter', 'moved', 'discard') or (kind = 'acquire' and value = 1)
      or (kind = 'reject' and value = 0))"""
 MINUTE_US = 60_000_000
 

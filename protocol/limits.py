@@ -100,6 +100,16 @@ class Limits(msgspec.Struct, frozen=True):
     """Most bytes of messages in one delivery (one message may be larger)."""
     dead_letter_bytes: int = 8 * 1024 * 1024
     """Most bytes of messages in one piece of a batch that goes to an alternate exchange (one message may be larger)."""
+    move_messages: int = 5_000
+    """Most messages that one event of a move sets aside."""
+    move_bytes: int = 1024 * 1024
+    """Most bytes of messages in it (one message may be larger)."""
+    move_looks: int = 20_000
+    """Most messages that are looked at for it."""
+    move_batches: int = 8
+    """Most batches of one move that are on their way."""
+    move_answered: int = 50_000
+    """When so many have gone a move is answered, and asked for again."""
     update_piece_bytes: int = 1024 * 1024
     """Most bytes of an update's sync point in one frame: a larger one goes in pieces."""
     update_chunk_bytes: int = 128 * 1024

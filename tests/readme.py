@@ -192,6 +192,45 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_relays.py::test_a_queue_that_comes_late_has_the_last_message_first",
         "tests/unit/conversations/test_relays.py::test_whoever_dies_as_a_queue_is_bound_it_gets_the_last_message_once",
     ],
+    "Delayed messages:": [
+        "tests/unit/client/test_delays.py::test_nobody_gets_it_before_and_then_whoever_waits_does",
+        "tests/unit/client/test_delays.py::test_the_asyncio_twin",
+        "tests/unit/conversations/test_delays.py::test_whoever_consumes_gets_each_when_it_is_due",
+    ],
+    "Until then it is in the queue": [
+        "tests/unit/protocol/queue/test_delayed.py::test_it_counts_for_a_limit_and_nobody_holds_it",
+        "tests/unit/client/test_delays.py::test_a_browser_sees_it_a_purge_takes_it_and_it_expires",
+        "tests/unit/conversations/test_delays.py::test_they_survive_a_power_cut",
+    ],
+    "Its ttl, and its queue's, run meanwhile": [
+        "tests/unit/protocol/queue/test_delayed.py::test_it_expires_while_it_is_delayed",
+        "tests/unit/protocol/queue/test_delayed_among_others.py::"
+        "test_its_time_to_live_begins_when_it_comes_and_not_when_it_is_due",
+        "tests/unit/protocol/replica/test_dues.py::test_what_has_expired_does_not_become_due_as_well",
+    ],
+    "It comes once, whoever dies.": [
+        "tests/unit/conversations/test_delays.py::test_they_survive_a_takeover_and_an_update",
+    ],
+    "With session.release(message, delay=5)": [
+        "tests/unit/client/test_delays.py::test_one_is_given_back_for_a_while",
+        "tests/unit/conversations/test_delays.py::"
+        "test_one_that_is_given_back_for_later_does_not_come_before_though_its_consumer_dies",
+    ],
+    "Messages become available in the order in which they are due": [
+        "tests/unit/client/test_delays.py::test_due_ones_come_in_their_places",
+    ],
+    "Retry back-off:": [
+        "tests/unit/client/test_retry_delays.py::test_it_waits_longer_each_time",
+        "tests/unit/client/test_retry_delays.py::test_what_a_consumer_held_that_goes_waits_and_what_it_had_not_seen_does_not",
+    ],
+    "A release with a delay of its own": [
+        "tests/unit/protocol/queue/test_delayed.py::"
+        "test_its_own_delay_counts_more_than_the_queues_and_its_death_more_than_either",
+    ],
+    "What the consumers of a broker that dies held": [
+        "tests/unit/protocol/queue/test_delayed.py::"
+        "test_what_does_not_count_as_a_delivery_or_says_no_time_does_not_wait",
+    ],
     "Several routing keys:": [
         "tests/unit/client/test_several_keys.py::test_each_queue_gets_it_once_and_the_alternate_only_what_nobody_gets",
     ],
@@ -266,6 +305,10 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/conversations/test_dissolved.py::test_what_waits_and_what_is_held_goes_to_the_alternate_in_order",
         "tests/unit/conversations/test_dissolved.py::test_whoever_sees_to_it_may_die",
         "tests/unit/conversations/test_dissolved.py::test_what_was_on_its_way_comes_to_the_alternate_too",
+        "tests/unit/conversations/test_dissolved.py::test_what_is_delayed_goes_at_once_and_so_does_what_comes_late",
+        "tests/unit/conversations/test_dissolved.py::test_what_a_move_brings_back_to_a_deleted_queue_is_its_letter",
+        "tests/unit/conversations/test_dissolved.py::"
+        "test_what_is_on_its_way_to_a_queue_that_is_deleted_is_that_queues_letter_once",
         "tests/unit/conversations/test_dissolved.py::test_one_that_goes_by_itself_leaves_letters_too",
     ],
     "Deleting it returns how much that is": [
@@ -292,6 +335,41 @@ PROMISES: dict[str, list[str]] = {
     ],
     "RabbitMQ's x-dead-letter-exchange, x-dead-letter-routing-key": [
         "tests/unit/client/test_dead_letters.py::test_in_rabbitmqs_words",
+    ],
+    "Messages can be moved": [
+        "tests/unit/client/test_moves.py::test_all_go_in_order_as_they_were",
+        "tests/unit/client/test_moves.py::test_a_large_move_takes_many_events_and_answers",
+        "tests/unit/protocol/queue/test_move_rules.py::test_what_a_dead_broker_saw_to_is_an_orphan",
+    ],
+    "The answer says how many have gone.": [
+        "tests/unit/client/test_moves.py::test_so_many_and_those_that_a_selector_wants",
+    ],
+    "Nothing goes that a consumer was given": [
+        "tests/unit/client/test_moves.py::test_what_a_consumer_holds_stays_his",
+        "tests/unit/client/test_moves.py::test_nothing_goes_to_what_is_not_there",
+        "tests/unit/protocol/queue/test_moves_among_others.py::test_what_is_delayed_is_passed_over_and_stays",
+    ],
+    "A queue's own time to live stays behind.": [
+        "tests/unit/protocol/queue/test_moves_among_others.py::"
+        "test_a_message_takes_its_senders_time_along_and_leaves_the_queues_behind",
+    ],
+    "What a queue at its limit refuses": [
+        "tests/unit/client/test_moves.py::test_what_a_full_queue_does_not_take_is_back",
+    ],
+    'With connection.reroute("orders")': [
+        "tests/unit/client/test_moves.py::test_reroute_keeps_their_keys",
+    ],
+    'With connection.redrive("dead")': [
+        "tests/unit/client/test_moves.py::test_redrive_sends_each_back_to_where_it_died",
+    ],
+    'By connection.purge("orders", selector=)': [
+        "tests/unit/client/test_moves.py::test_so_many_and_those_that_a_selector_wants",
+    ],
+    "mantamq queue peek ORDERS": [
+        "tests/unit/client/cli/test_moves.py::test_peek_looks_and_takes_nothing",
+    ],
+    "mantamq queue move ORDERS": [
+        "tests/unit/client/cli/test_moves.py::test_the_commands",
     ],
     "Whoever gets it next reads message.annotations": [
         "tests/unit/client/test_modify.py::test_counts_and_notes_are_seen_by_whoever_gets_it_next",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...protocol.wire.client_frames import AttachReceiver, AttachSender
 from ...protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 from ..addresses import resolve
-from ..books.abilities import MANDATORY, MODIFY, SEVERAL_KEYS
+from ..books.abilities import DELAYS, MANDATORY, MODIFY, SEVERAL_KEYS
 from ..books.asking import asking
 from ..books.patience import SEND_TIMEOUT_S, checked, idle
 from ..books.receiver import ReceiverCore
@@ -262,13 +262,13 @@ class AsyncSession:
             for each in list(receiver._core.unsettled.values()):
                 receiver._core.settle(ACCEPT, each)
 
-    async def release(self, message: Message) -> None:
-        """Give a message back to its place in the queue, flagged redelivered.
-
-        A receiver without a window (capacity 0) gets it again before what is behind it, unless another consumer has
-        taken it first. With a window, what was sent ahead already comes before it.
-        """
-        _receiver_of(message).settle(RELEASE, message)
+    async def release(self, message: Message, delay: float | None = None) -> None:
+        """As `Session.release`."""
+        if delay is None:
+            _receiver_of(message).settle(RELEASE, message)
+            return
+        self.connection._conversation.abilities.require(DELAYS)
+        _receiver_of(message).modify(message, True, delay=delay)
 
     async def reject(self, message: Message) -> None:
         """Refuse a message: to the queue's alternate exchange, or discarded."""
@@ -393,6 +393,25 @@ class AsyncSender:
             await connection._until_moving(core, lambda: core.ready() and not connection._pressed, None)
             core.check()
         core.put_to(message, keys)
+
+    async def send_later(
+        self,
+        message: Message | bytes | str,
+        delay: float | None = None,
+        at: float | None = None,
+        keys: Iterable[str] | None = None,
+    ) -> None:
+        """As `Sender.send_later`."""
+        core, connection = self._core, self._connection
+        core.check()
+        connection._conversation.abilities.require(DELAYS)
+        if keys is not None:
+            connection._conversation.abilities.require(SEVERAL_KEYS)
+        while core.full() or connection._pressed:
+            core.flush()
+            await connection._until_moving(core, lambda: core.ready() and not connection._pressed, None)
+            core.check()
+        core.put_later(message, delay, at, keys)
 
     def send_nowait(self, message: Message | bytes | str) -> None:
         """Send without waiting. Raises Full when capacity is used up, and as `send`."""

@@ -19,7 +19,8 @@ from ..books.receiver import ReceiverCore
 from ..books.reconnect import OFF, Reconnecting, Search
 from ..books.sender import SenderCore
 from ..errors import ConnectionLost, MantaError, NotAllowed, ProtocolError
-from ..management import AsyncManagement, T, _Ask
+from ..management import T, _Ask
+from ..moves import AsyncMessageMoves
 from ..sync.socket_thread import CLOSE_S, WAITING_BYTES, tune
 
 PATIENCE_MS = 10_000
@@ -68,7 +69,7 @@ class _Protocol(asyncio.Protocol):
             transport.close()
 
 
-class AsyncDriver(KnownOfItself, AsyncManagement):
+class AsyncDriver(KnownOfItself, AsyncMessageMoves):
     """One connection to a broker, and to another member when that is lost.
 
     Attributes:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 from ...protocol.wire.client_frames import AttachReceiver, AttachSender, Opened
 from ...protocol.wire.version import (
+    KNOWS_DELAYS,
     KNOWS_EXCLUSIVE,
     KNOWS_MADE_NAMES,
     KNOWS_MODIFY,
+    KNOWS_MOVES,
     KNOWS_NO_LOCAL,
     KNOWS_POLICIES,
     KNOWS_RANKS,
@@ -46,6 +48,8 @@ NO_LOCAL = Ability(KNOWS_NO_LOCAL, "knows no no_local receivers")
 SEVERAL_KEYS = Ability(KNOWS_SEVERAL_KEYS, "routes by one key", "several need {}")
 MADE_NAMES = Ability(KNOWS_MADE_NAMES, "makes no names of queues", "that needs {}; give the queue a name")
 POLICIES = Ability(KNOWS_POLICIES, "knows no policies")
+DELAYS = Ability(KNOWS_DELAYS, "gives delayed messages at once", "that needs {}")
+MOVES = Ability(KNOWS_MOVES, "moves no messages", "that needs {}")
 MODIFY = Ability(KNOWS_MODIFY, "cannot modify messages", "that needs {}; release or reject them")
 
 _OF_SENDERS: list[tuple[Ability, Callable[[AttachSender], bool]]] = [(MANDATORY, lambda frame: frame.mandatory)]
@@ -66,14 +70,16 @@ def _needed(links: Iterable[AttachSender | AttachReceiver]) -> Iterable[Ability]
             yield from (ability for ability, needed in _OF_RECEIVERS if needed(link))
 
 
-def too_old(minor: int, links: Iterable[AttachSender | AttachReceiver], by_several_keys: bool) -> str:
+def too_old(
+    minor: int, links: Iterable[AttachSender | AttachReceiver], by_several_keys: bool, delayed: bool = False
+) -> str:
     """Why a broker of this minor version must be left, "" if it need not.
 
     Args:
         links: what attached the links it would take over.
-        by_several_keys: whether any of them sends by several keys.
+        by_several_keys: whether any of them sends by several keys. delayed: whether any has sent what is delayed.
     """
-    needed = [*_needed(links), *([SEVERAL_KEYS] if by_several_keys else [])]
+    needed = [*_needed(links), *([SEVERAL_KEYS] if by_several_keys else []), *([DELAYS] if delayed else [])]
     lacking = next((one.lacking for one in needed if minor < one.minor), "")
     return lacking and f"it speaks protocol {spoken(minor)} and {lacking}"
 

@@ -454,7 +454,8 @@ class Conversation:
             self._foreign.add(self.address)
             return
         by_several_keys = any(sender.by_several_keys for sender in self._senders.values())
-        self.leave = too_old(frame.minor, self._frames.values(), by_several_keys)
+        delayed = any(sender.delays for sender in self._senders.values())
+        self.leave = too_old(frame.minor, self._frames.values(), by_several_keys, delayed)
         if self.leave:
             return
         self.opened = frame

@@ -34,6 +34,7 @@ from ..errors import (
     link_ended,
 )
 from ..message import Message, undecodable
+from .delays import delay_ms
 from .moments import behind, each
 from .patience import Patience
 
@@ -417,16 +418,22 @@ class ReceiverCore:
             self._widen()
 
     def modify(
-        self, message: Message, failed: bool, undeliverable_here: bool, annotations: dict[str, Any] | None
+        self,
+        message: Message,
+        failed: bool,
+        undeliverable_here: bool = False,
+        annotations: dict[str, Any] | None = None,
+        delay: object = 0,
     ) -> None:
-        """Give a fetched message back with what is said of it.
+        """Give a fetched message back with what is said of it; nobody gets it for `delay` seconds.
 
         Raises:
-            Invalid: the annotations cannot travel, or are too large. NotAllowed, LinkClosed: as `settle`.
+            Invalid: the annotations cannot travel, or are too large; it is no delay.
+            NotAllowed, LinkClosed: as `settle`.
         """
-        noted = _checked(annotations)
+        noted, wait_ms = _checked(annotations), delay_ms(delay)
         self.flush()
-        self._modification = Modification(bool(failed), bool(undeliverable_here), noted)
+        self._modification = Modification(bool(failed), bool(undeliverable_here), noted, wait_ms)
         self.settle(MODIFY, message)
         self.flush()
         if undeliverable_here and message._acquisition > 0:

@@ -20,6 +20,7 @@ from ...protocol.wire.framing import check_depth
 from ...protocol.wire.message import encode
 from ..errors import Invalid, MantaError, ResourceLimitExceeded, TooLarge, Unavailable, again, error, link_ended
 from ..message import Message
+from .delays import later
 from .patience import Patience
 
 GATHER_MESSAGES = 128
@@ -56,6 +57,7 @@ def _cut(frame: Transfer, start: int, stop: int) -> Transfer:
         [n for index, ttl_ms in pairs(frame.ttl) if start <= index < stop for n in (index - start, ttl_ms)],
         frame.headers[start:stop] if frame.headers is not None else None,
         [(index - start, keys) for index, keys in frame.several if start <= index < stop],
+        [(index - start, ms, since) for index, ms, since in frame.delays if start <= index < stop],
     )
 
 
@@ -120,6 +122,7 @@ class SenderCore:
         self._ttl: list[int] = []
         self._headers: list[dict[str, Any]] = []
         self._several: list[tuple[int, list[str]]] = []
+        self._delays: list[tuple[int, int, bool]] = []
         self._bytes = 0
 
     def put(self, message: Message | bytes | str) -> None:
@@ -174,6 +177,22 @@ class SenderCore:
             before.pop()
             raise
 
+    def put_later(
+        self, message: Message | bytes | str, delay: float | None, at: float | None, keys: Iterable[str] | None
+    ) -> None:
+        """Take a message as `put`, or as `put_to` if there are keys, that nobody gets before that.
+
+        Raises:
+            Invalid: these are no times; there are none, or two.
+        """
+        before = self._delays
+        before.append((len(self._blobs), *later(delay, at)))  # first: it may leave at once
+        try:
+            self.put(message) if keys is None else self.put_to(message, keys)
+        except MantaError:
+            before.pop()
+            raise
+
     def put_apart(self, message: Message) -> int:
         """Take a message as `put`; its number, by which its caller gets its outcome for itself (`outcome`)."""
         number = self.next_put
@@ -198,6 +217,7 @@ class SenderCore:
             self._ttl,
             self._headers if self._with_headers else None,
             self._several,
+            self._delays,
         )
         self.pending[frame.first] = frame
         self.sent += len(blobs)
@@ -254,6 +274,11 @@ class SenderCore:
     def by_several_keys(self) -> bool:
         """Whether any of what is not complete has several keys."""
         return bool(self._several) or any(frame.several for frame in self.pending.values())
+
+    @property
+    def delays(self) -> bool:
+        """Whether any of what is not complete is delayed."""
+        return bool(self._delays) or any(frame.delays for frame in self.pending.values())
 
     @property
     def next(self) -> int:

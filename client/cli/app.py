@@ -9,7 +9,21 @@ from typing import Annotated
 
 import typer
 
-from . import analyze, broker, check, cluster, definitions, doctor, messages, perftest, policies, status, store, wiring
+from . import (
+    analyze,
+    broker,
+    check,
+    cluster,
+    definitions,
+    doctor,
+    messages,
+    moves,
+    perftest,
+    policies,
+    status,
+    store,
+    wiring,
+)
 from .console import run, say
 
 
@@ -44,7 +58,7 @@ cluster.register(app)
 status.register(app)
 check.register(app)
 broker.register(app)
-wiring.register(app)
+moves.register(wiring.register(app))
 policies.register(app)
 definitions.register(app)
 messages.register(app)

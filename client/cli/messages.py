@@ -64,6 +64,7 @@ def send(
         list[str] | None, typer.Option("--key", "-k", help="by these routing keys, each queue once, not by the subject")
     ] = None,
     ttl: Annotated[float | None, typer.Option(min=0, help="seconds until a message expires")] = None,
+    delay: Annotated[float | None, typer.Option(min=0, help="seconds before which no consumer gets a message")] = None,
     priority: Annotated[int | None, typer.Option(min=0, help="where a queue has priorities: the highest first")] = None,
     capacity: Annotated[int, typer.Option(min=1, help="most messages sent and not complete")] = 1000,
     mandatory: Annotated[bool, typer.Option("--mandatory", help="exit code 1 when any goes to no queue")] = False,
@@ -101,7 +102,9 @@ def send(
         try:
             for body in bodies:
                 message = Message(body, subject, properties, ttl, priority)
-                if key:
+                if delay is not None:
+                    sender.send_later(message, delay, keys=key)
+                elif key:
                     sender.send_to(message, key)
                 else:
                     sender.send(message)
@@ -189,7 +192,7 @@ def receive(
                 while not count or got < count:
                     message = receiver.fetch(None if forever else timeout)
                     got += 1
-                    _print(message, form)
+                    print_message(message, form)
                     if not browse:
                         printed.append(message)
                     # Released now, a message would come again: that waits for the end.
@@ -218,7 +221,7 @@ def _settle(printed: list[Message], settle: Callable[[Message], None]) -> None:
     printed.clear()
 
 
-def _print(message: Message, form: Print) -> None:
+def print_message(message: Message, form: Print) -> None:
     if form is Print.none:
         return
     if form is Print.body:

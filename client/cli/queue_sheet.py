@@ -37,6 +37,10 @@ def sheet_of(queue: Mapping[str, Any], members: Mapping[str, str]) -> Table:
     return sheet
 
 
+def _delayed(status: QueueStatus) -> str:
+    return f", {status.delayed:,} delayed" if status.delayed else ""
+
+
 def _lines(queue: Mapping[str, Any], members: Mapping[str, str]) -> list[tuple[str, str]]:
     status = QueueStatus.read(queue)
     definition = dict(queue.get("definition", {}))
@@ -55,7 +59,10 @@ def _lines(queue: Mapping[str, Any], members: Mapping[str, str]) -> list[tuple[s
         ("limit", limit_of(queue) or "none"),
         ("flow control", more),
         ("producers", _producers(status)),
-        ("messages", f"{status.messages:,}: {status.available:,} available, {status.acquired:,} acquired"),
+        (
+            "messages",
+            f"{status.messages:,}: {status.available:,} available, {status.acquired:,} acquired{_delayed(status)}",
+        ),
         ("bytes", byte_count(status.bytes)),
         ("dead-lettering", f"{status.dead_lettering:,}"),
         ("so far", _so_far(status)),
@@ -85,6 +92,7 @@ def _so_far(queue: QueueStatus) -> str:
         (queue.discarded, "discarded"),
         (queue.dead_lettered, "dead-lettered"),
         (queue.expired, "expired"),
+        (queue.moved, "moved"),
     )
     parts = ", ".join(f"{count:,} {how}" for count, how in went if count)
     refused = f"; refused of these: {queue.refused:,}" if queue.refused is not UNSET and queue.refused else ""

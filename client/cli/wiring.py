@@ -26,12 +26,12 @@ QUEUE_COLUMNS = ["name", "messages", "acquired", "bytes", "owner", "handovers", 
 Arguments = Annotated[list[str] | None, typer.Option("--argument", "-a", help="NAME=VALUE, VALUE as JSON or text")]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> typer.Typer:
+    """Returns `queue`, for what others have under it."""
     queue = typer.Typer(help="Queues.", no_args_is_help=True)
     queue.command("add")(queue_add)
     queue.command("delete")(queue_delete)
     queue.command("list")(queue_list)
-    queue.command("purge")(queue_purge)
     queue.command("reset")(queue_reset)
     queue.command("show")(queue_show)
     exchange = typer.Typer(help="Exchanges.", no_args_is_help=True)
@@ -44,6 +44,7 @@ def register(app: typer.Typer) -> None:
     app.command()(unbind)
     app.command()(bindings)
     app.command()(stat)
+    return queue
 
 
 def pairs(words: list[str] | None) -> dict[str, Any]:
@@ -95,6 +96,7 @@ def queue_add(
     delivery_limit: Annotated[
         int | None, typer.Option(help="what comes back more often goes to the alternate, or is discarded")
     ] = None,
+    retry_delay_s: Annotated[list[float] | None, typer.Option(help="what came back waits; again: next time")] = None,
     dead_letter_key: Annotated[str | None, typer.Option(help="the key of dead letters; the queue's name")] = None,
     dedupe_window_s: Annotated[
         int | None, typer.Option("--dedupe-window-s", help="a message id that came within so many seconds is dropped")
@@ -123,7 +125,7 @@ def queue_add(
                 dead_letter_key=dead_letter_key, dedupe_window_s=dedupe_window_s,
                 dedupe_window_count=dedupe_window_count, auto_delete=auto_delete or None,
                 auto_delete_timeout_s=auto_delete_timeout_s, message_ttl_s=message_ttl_s, expires_s=expires_s,
-                consumer_timeout_s=consumer_timeout_s,
+                consumer_timeout_s=consumer_timeout_s, retry_delay_s=retry_delay_s or None,
             )  # fmt: skip
         except Invalid as refused:
             raise Invalid(_as_typed(refused.text)) from None
@@ -177,17 +179,6 @@ def queue_show(name: str, broker: Broker = "", token: Token = "", as_json: Json 
         say("", found, True)
     else:
         out.print(sheet_of(found, members))
-
-
-def queue_purge(
-    name: str, count: Annotated[int, typer.Option(min=0, help="at most this many; 0: all")] = 0, broker: Broker = "",
-    token: Token = "", as_json: Json = False,
-) -> None:  # fmt: skip
-    """Discard a queue's available messages."""
-    with connection(broker, token) as c:
-        meant_by(c, broker, f"This would discard the messages of {name!r} in a cluster")
-        purged = c.purge(name, count)
-    say(f"{purged:,} messages discarded from {name}", {"queue": name, "purged": purged}, as_json)
 
 
 def queue_reset(

@@ -22,11 +22,12 @@ from ..books.receiver import ReceiverCore
 from ..books.reconnect import OFF, Reconnecting, Search
 from ..books.sender import SenderCore
 from ..errors import ConnectionLost, MantaError, NotAllowed, ProtocolError
-from ..management import Management, T, _Ask
+from ..management import T, _Ask
+from ..moves import MessageMoves
 from .socket_thread import WAITING_BYTES, Wire
 
 
-class Driver(KnownOfItself, Management):
+class Driver(KnownOfItself, MessageMoves):
     """One connection to a broker, by "host:port", and to another member when that is lost.
 
     Args:

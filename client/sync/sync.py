@@ -15,7 +15,7 @@ from ...protocol.wire.client_frames import AttachReceiver, AttachSender
 from ...protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 from ..addresses import resolve
 from ..aio.aio import _receiver_of
-from ..books.abilities import MANDATORY, MODIFY, SEVERAL_KEYS
+from ..books.abilities import DELAYS, MANDATORY, MODIFY, SEVERAL_KEYS
 from ..books.asking import asking
 from ..books.patience import SEND_TIMEOUT_S, checked, idle
 from ..books.receiver import ReceiverCore
@@ -252,14 +252,25 @@ class Session:
                 for each in list(receiver._core.unsettled.values()):
                     receiver._core.settle(ACCEPT, each)
 
-    def release(self, message: Message) -> None:
+    def release(self, message: Message, delay: float | None = None) -> None:
         """Give a message back to its place in the queue, flagged redelivered.
 
         A receiver without a window (capacity 0) gets it again before what is behind it, unless another consumer has
         taken it first. With a window, what was sent ahead already comes before it.
+
+        Args:
+            delay: nobody gets it for so many seconds, whatever happens to this consumer meanwhile; then it is available
+                in its place.
+
+        Raises:
+            Invalid: it is no delay. NotAllowed: it was settled already, or this broker is too old to delay it.
         """
         with self.connection._lock:
-            _receiver_of(message).settle(RELEASE, message)
+            if delay is None:
+                _receiver_of(message).settle(RELEASE, message)
+                return
+            self.connection._conversation.abilities.require(DELAYS)
+            _receiver_of(message).modify(message, True, delay=delay)
 
     def reject(self, message: Message) -> None:
         """Refuse a message: to the queue's alternate exchange, or discarded."""
@@ -420,6 +431,41 @@ class Sender:
                     raise Full(f"{core.why_full()} (after {timeout} s)")
                 core.check()
             core.put_to(message, keys)
+
+    def send_later(
+        self,
+        message: Message | bytes | str,
+        delay: float | None = None,
+        at: float | None = None,
+        keys: Iterable[str] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Send one message that no consumer gets before its time. Until then it is in its queues, as safe as any other:
+        it counts, it can be browsed, and its `ttl` runs from when it was sent; it may expire before it is due.
+
+        Args:
+            delay: for so many seconds from when a broker takes it.
+            at: until then, in seconds since the epoch, by the brokers' clocks; a time that is past delays nothing.
+            keys: as of `send_to`; None: it goes as by `send`.
+
+        Raises:
+            Invalid: these are no times; there are none, or two; or no keys. NotAllowed: this broker is too old.
+            Others as `send`.
+        """
+        core, connection = self._core, self._connection
+        with self._lock:
+            core.check()
+            connection._conversation.abilities.require(DELAYS)
+            if keys is not None:
+                connection._conversation.abilities.require(SEVERAL_KEYS)
+            end = None if timeout is None else time.monotonic() + timeout
+            while core.full() or connection._pressed():
+                core.flush()
+                left = None if end is None else max(0.0, end - time.monotonic())
+                if not connection._until_moving(core, lambda: core.ready() and not connection._pressed(), left):
+                    raise Full(f"{core.why_full()} (after {timeout} s)")
+                core.check()
+            core.put_later(message, delay, at, keys)
 
     def send_nowait(self, message: Message | bytes | str) -> None:
         """Send without waiting. Raises Full when capacity is used up, and as `send`."""

@@ -83,6 +83,19 @@ class DeletePolicyArguments(msgspec.Struct, forbid_unknown_fields=True):
     operator: bool = False
 
 
+class MoveArguments(msgspec.Struct, forbid_unknown_fields=True):
+    """`by`, `count` and `selector` as in `MoveOrder`. To the exchange, by the key; without an exchange to the queue, or
+    the exchange, of the name `key`, or, where that is "" too, to the queue's alternate."""
+
+    name: str
+    token: str
+    exchange: str = ""
+    key: str = ""
+    by: str = ""
+    count: int = 0
+    selector: str = ""
+
+
 class StatisticsArguments(msgspec.Struct, forbid_unknown_fields=True):
     what: list[str] = []
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from functools import partial
 
 from ..log.outbox import FollowerOutbox
+from ..queue.moves import MOVED
 from ..queue.relay import AGAIN
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.client_frames import Transfer
@@ -22,6 +23,7 @@ from ..wire.queue_frames import DeadLetter, DeadLettered
 from ..wiring.exchanges import LooksAtHeaders
 from .cluster_state import ClusterState
 from .deaths import noted
+from .moved import MovedMessages
 from .requests import Requests
 from .routing import Parts, route_each
 from .session import SenderLink
@@ -43,6 +45,7 @@ class DeadLetterRoutes:
         self._cluster = cluster
         self._requests = requests
         self._transfers = transfers
+        self._moved = MovedMessages(outbox, cluster, requests, transfers, self.dead_letter)
         self._waiting: dict[tuple[str, str, int], DeadLetter] = {}  # by replica, queue and id
         self._asked: dict[str, int] = {}  # exchange's own queue -> up to where it was told to go by the stream
 
@@ -70,6 +73,9 @@ class DeadLetterRoutes:
         return self._outbox.now_ms - self._stopped_ms < self._wait_ms
 
     def _routed(self, peer: str, frame: DeadLetter) -> None:
+        if frame.cause == MOVED:
+            self._moved.go(peer, frame)
+            return
         answer = DeadLettered(frame.queue, frame.id)
         parts = self._onward(frame) if frame.first else self._by_alternate(frame)
         if parts:

@@ -19,7 +19,9 @@ from .cluster_state import ClusterState
 from .requests import Requests
 from .session import Session
 
-COMMANDS = {"declare_queue": "name", "delete_queue": "name", "purge": "name", "bind": "queue", "unbind": "queue"}
+COMMANDS = {
+    "declare_queue": "name", "delete_queue": "name", "purge": "name", "move": "name", "bind": "queue", "unbind": "queue"
+}  # fmt: skip
 """Commands that are a queue's client's alone -> which argument is the queue's name."""
 
 

@@ -16,8 +16,6 @@ from msgspec.structs import asdict, replace
 
 from ..errors import EXISTS, INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
-from ..queue.described import definition, kind_of
-from ..queue.settings import QueueSettings
 from ..status.machines import BrokerStatus
 from ..wire.client_frames import Command, Reply
 from ..wire.events import (
@@ -29,10 +27,10 @@ from ..wire.events import (
     Unbind,
 )
 from ..wire.policy_events import DropPolicy
-from ..wire.settings import names_of, read
+from ..wire.settings import names_of
 from ..wire.version import KNOWS_EXCHANGES, KNOWS_LINKS, KNOWS_POLICIES, KNOWS_RELAYS, KNOWS_WHO_ASKS
 from ..wiring.arguments import binding_known_from, check
-from ..wiring.definitions import BY_POLICY, QueueDefinition
+from ..wiring.definitions import QueueDefinition
 from ..wiring.relays import relay_name, relay_of, relayed
 from ..wiring.settings import ExchangeSettings
 from ..wiring.wiring import Outcome
@@ -45,6 +43,7 @@ from .command_arguments import (
     DeclareQueueArguments,
     DeletePolicyArguments,
     DeleteQueueArguments,
+    MoveArguments,
     NameArguments,
     NoArguments,
     PurgeArguments,
@@ -56,9 +55,11 @@ from .declared import all_declared
 from .deletion import Deletions
 from .exclusive_queues import ExclusiveQueues
 from .made_names import named
+from .moves import move
 from .policy_commands import OLDER_POLICY, described, policy_of
 from .questions import PURGE, STAT, Questions
 from .queue_declaration import OLDER_TEXT, Owner, declaration, with_dead_letters
+from .queue_description import queue_described
 from .rebinding import bound, bound_unseen
 from .requests import UNSEEN, Requests
 from .resets import Resets
@@ -269,13 +270,18 @@ class Management:
             raise PeerError(INVALID, "purge takes a count of messages, or 0 for all")
         self._questions.ask(self._queue_named(a.name), PURGE, a.count, lambda report: _tell(answer, report, report))
 
+    def _move(self, answer: Answer, a: MoveArguments) -> None:
+        move(self._cluster, self._questions, self._queue_named(a.name), answer, a)
+
     def _reset_queue(self, answer: Answer, a: ResetQueueArguments) -> None:
         self._resets.ask(self._queue_named(a.name), answer, a.even_durable)
 
     def _queue(self, answer: Answer, a: NameArguments) -> None:
         queue = self._queue_named(a.name)
         where = {"kept_by": list(self._cluster.voters)}
-        self._questions.ask(queue, STAT, 0, lambda report: _tell(answer, report, _described(queue, where | report)))
+        self._questions.ask(
+            queue, STAT, 0, lambda report: _tell(answer, report, queue_described(queue, where | report))
+        )
 
     def _queues(self, answer: Answer, a: NoArguments) -> None:
         """Each as `_queue` describes it; one that does not answer has an "error" in place of its numbers, and one that
@@ -286,7 +292,7 @@ class Management:
             answer([])
 
         def asked(queue: QueueDefinition, report: dict[str, Any]) -> None:
-            reports[queue.name] = _described(queue, report)
+            reports[queue.name] = queue_described(queue, report)
             if len(reports) == len(queues):
                 left = sorted(q.name for q in queues if self._cluster.wiring.by_id(q.id) is not None)
                 answer([reports[name] for name in left])
@@ -296,10 +302,10 @@ class Management:
 
     def _defined(self, answer: Answer, a: NameArguments) -> None:
         """A queue as it is declared: how much is in it takes a majority to say."""
-        answer(_described(self._queue_named(a.name), {}))
+        answer(queue_described(self._queue_named(a.name), {}))
 
     def _all_defined(self, answer: Answer, a: NoArguments) -> None:
-        answer([_described(queue, {}) for queue in self._cluster.wiring.queues()])
+        answer([queue_described(queue, {}) for queue in self._cluster.wiring.queues()])
 
     # ---- questions about the wiring
 
@@ -354,21 +360,6 @@ def _tell(answer: Answer, report: dict[str, Any], value: Any) -> None:
         answer(value)
 
 
-def _described(queue: QueueDefinition, report: dict[str, Any]) -> dict[str, Any]:
-    settings = read(QueueSettings, queue.arguments)
-    declared = {
-        "name": queue.name,
-        "id": queue.id,
-        "durable": queue.durable,
-        "alternate": queue.alternate,
-        "arguments": queue.arguments,
-        "kind": kind_of(settings),
-        "definition": definition(settings),
-    }
-    of = queue.arguments.get(BY_POLICY, {})
-    return declared | {name: of[name] for name in ("policy", "operator_policy") if name in of} | report
-
-
 _COMMANDS: dict[str, tuple[Callable[..., None], type[msgspec.Struct]]] = {
     "declare_queue": (Management._declare_queue, DeclareQueueArguments),
     "delete_queue": (Management._delete_queue, DeleteQueueArguments),
@@ -377,6 +368,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], type[msgspec.Struct]]] = {
     "bind": (Management._bind, BindArguments),
     "unbind": (Management._unbind, UnbindArguments),
     "purge": (Management._purge, PurgeArguments),
+    "move": (Management._move, MoveArguments),
     "reset_queue": (Management._reset_queue, ResetQueueArguments),
     "queue": (Management._queue, NameArguments),
     "queues": (Management._queues, NoArguments),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..errors import UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..timing import DEFAULT_TIMING, Timing
-from ..wire.queue_frames import QueueCommand, QueueReply
+from ..wire.queue_frames import MoveOrder, QueueCommand, QueueReply
 from ..wiring.definitions import QueueDefinition
 from .cluster_state import ClusterState
 from .fellows import Fellows
@@ -22,6 +22,7 @@ Asked = Callable[[dict[str, Any]], None]
 
 STAT = "stat"
 PURGE = "purge"
+MOVE = "move"
 
 
 class Question(NamedTuple):
@@ -29,7 +30,7 @@ class Question(NamedTuple):
 
     Attributes:
         replica, queue: the replica that is asked, and the id of the queue it is asked about.
-        what: `STAT`, which changes nothing, or `PURGE`.
+        what: `STAT`, which changes nothing, `PURGE` or `MOVE`.
         since_ms: when it was asked. limit_ms: how long it may take; 0 for any time.
         then: told the answer, or an "error" with its "code".
     """
@@ -69,7 +70,10 @@ class Questions:
         self._numbers = count(1)
         self._asked: dict[int, Question] = {}
 
-    def ask(self, queue: QueueDefinition, what: str, argument: int, then: Asked, limit_ms: int = 0) -> None:
+    def ask(
+        self, queue: QueueDefinition, what: str, argument: int, then: Asked, limit_ms: int = 0,
+        move: MoveOrder | None = None,
+    ) -> None:  # fmt: skip
         """Ask a queue's replica.
 
         Raises:
@@ -80,7 +84,7 @@ class Questions:
             raise PeerError(UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker now: ask another broker")
         number = next(self._numbers)
         self._asked[number] = Question(replica, queue.id, what, self._outbox.now_ms, limit_ms, then)
-        self._outbox.send(replica, QueueCommand(queue.id, number, what, argument))
+        self._outbox.send(replica, QueueCommand(queue.id, number, what, argument, move))
 
     def look(self, queue: QueueDefinition, then: Asked) -> None:
         """Ask for a queue's report, for at most `Timing.question_ms`."""

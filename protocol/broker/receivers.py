@@ -38,6 +38,7 @@ from ..wiring.wiring import Outcome
 from .cluster_state import ClusterState
 from .connections import RESCUE, refuse
 from .consumers import Consumers
+from .delays import undelayable
 from .pending_receiver import SHARED, PendingReceiver
 from .session import ReceiverLink, Session, not_attached
 
@@ -219,6 +220,8 @@ class Receivers:
     def _unmodifiable(self, link: ReceiverLink, said: Modification) -> PeerError | None:
         """Why what a receiver holds cannot be modified so: the receiver ends with that, and all of it goes back."""
         cluster = self._cluster
+        if said.delay_ms and (refusal := undelayable(cluster)) is not None:
+            return refusal
         if cluster.versions.least < KNOWS_MODIFY:
             return PeerError(
                 NOT_ALLOWED,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ..errors import NOT_FOUND, UNROUTABLE
+from ..errors import INVALID, NOT_FOUND, UNROUTABLE, PeerError
 from ..ranges import RangeSet, compress, pairs
 from ..wire.client_frames import Transfer
 from ..wire.events import Enqueue, encode_event
@@ -15,7 +15,7 @@ from ..wiring.exchanges import LooksAtHeaders
 from ..wiring.routing import Routing
 from .cluster_state import ClusterState
 from .queue_traits import NOTHING, headers_of
-from .session import SenderLink
+from .session import MOST_MS, SenderLink
 
 Parts = list[tuple[str, bytes]]
 """(queue id, encoded enqueue)"""
@@ -116,7 +116,7 @@ def route_each(
             else:
                 group.append(index)
     blobs, first = frame.blobs, frame.first
-    ttl = dict(pairs(expiry))
+    ttl, later = dict(pairs(expiry)), dues(frame, at_ms) if frame.delays else {}
     parts: Parts = []
     judged: Numbers = {}
     judges = cluster.traits.judges
@@ -124,6 +124,9 @@ def route_each(
         expires = [n for place, i in enumerate(indexes) if i in ttl for n in (place, ttl[i])] if ttl else []
         numbers = compress([first + i for i in indexes])
         event = Enqueue(link.client, numbers, [blobs[i] for i in indexes], expires, at_ms=at_ms)
+        if later:
+            delays = [n for place, i in enumerate(indexes) if i in later for n in (place, later[i])]
+            event = replace(event, delays=delays)
         if dead is not None and dead.origin_of:
             event = replace(event, origins=dead.origins, origin_of=[dead.origin_of[i] for i in indexes])
         parts += cluster.traits.enqueues((queue,), event, lambda its=indexes: _all_keys(keys, frame, its))
@@ -131,6 +134,22 @@ def route_each(
             judged[queue] = numbers
     missing = [index for index, queues in enumerate(routes) if not queues] if () in routes else []
     return parts, missing, judged
+
+
+def dues(frame: Transfer, now_ms: int) -> dict[int, int]:
+    """Index -> when it is due, of the messages of a transfer that are delayed, `now_ms` being now.
+
+    Raises:
+        PeerError: fatal, an index or a time is out of range.
+    """
+    found: dict[int, int] = {}
+    for index, ms, since_epoch in frame.delays:
+        if not 0 <= index < len(frame.blobs) or not 0 <= ms < MOST_MS:
+            raise PeerError(INVALID, "a delay needs an index into the transfer and a time of 0 to 2^48 milliseconds")
+        due_ms = ms if since_epoch else now_ms + ms
+        if due_ms > now_ms:
+            found[index] = due_ms
+    return found
 
 
 def _but_for(names: frozenset[str], queues: tuple[str, ...]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from ..ranges import pairs, size
 from ..wire.client_frames import AttachReceiver, Dispose, Flow, Transfer
 from ..wire.queue_frames import ACCEPT, MODIFY, REJECT, RELEASE, Credit
 
+MOST_MS = 1 << 48
 BEFORE = 16
 """At most this many earlier brokers of a receiver count: it may pass by several in vain while one holds what it had."""
 _encode = msgspec.msgpack.Encoder().encode
@@ -318,6 +319,8 @@ def _check_modification(frame: Dispose) -> None:
     if frame.kind != MODIFY or said is None:
         text = f"a settlement accepts (1), releases (2), rejects (3) or modifies (4, and says how), not {frame.kind}"
         raise PeerError(INVALID, text)
+    if not 0 <= said.delay_ms < MOST_MS:
+        raise PeerError(INVALID, f"a delay is a time of 0 to 2^48 milliseconds, not {said.delay_ms}")
     if said.annotations and (size := len(_encode(said.annotations))) > ANNOTATIONS_BYTES:
         raise PeerError(INVALID, f"annotations have at most {ANNOTATIONS_BYTES:,} bytes, not {size:,}: note less")
 

@@ -16,6 +16,7 @@ from ..log.outbox import FollowerOutbox
 from ..ranges import RangeSet, compress, pairs
 from ..wire.client_frames import Completed, Detached, Failed, Transfer
 from .cluster_state import ClusterState
+from .delays import route_delayed
 from .observers import BrokerObserver
 from .requests import Requests
 from .routing import (
@@ -82,9 +83,7 @@ class Transfers:
         self.lost: set[str] = set()
         self.held: dict[str, list[Callable[[], None]]] = {}
         self.gone: set[str] = set()
-        self._outbox = outbox
-        self._cluster = cluster
-        self._requests = requests
+        self._outbox, self._cluster, self._requests = outbox, cluster, requests
         self._sessions = sessions
         self._limit_bytes = limit_bytes
         self._request_bytes = request_bytes
@@ -106,11 +105,13 @@ class Transfers:
         if link is None:
             return
         cluster, first, last = self._cluster, frame.first, frame.first + len(frame.blobs) - 1
-        too_large = session.oversized(frame)
-        if too_large is not None:
+        if (too_large := session.oversized(frame)) is not None:
             self._outbox.send(session.peer, Failed(frame.handle, [first, last], too_large.code, too_large.text))
             return
         at_ms = self._outbox.now_ms
+        if frame.delays:
+            route_delayed(cluster, self._outbox, session, link, frame, self._partly)
+            return
         expiry = session.expiry(frame, at_ms) if frame.ttl else []
         if frame.keys is None and frame.headers is None:
             parts = route_together(cluster, link, frame, expiry, at_ms)

@@ -21,6 +21,7 @@ from .session import SenderLink, Session
 
 class Case:
     """A transfer. Attributes:
+    session: of its client; None: messages of a queue that go on to another one.
     awaits: (queue id, number of the request) of which nothing is said yet -> client's numbers in it, as ranges.
     refused: numbers that a queue has refused; by: id of such a queue -> why, in words.
     decided: called once, when nothing is awaited any more.
@@ -28,7 +29,7 @@ class Case:
 
     __slots__ = ("awaits", "by", "decided", "link", "refused", "session")
 
-    def __init__(self, session: Session, link: SenderLink) -> None:
+    def __init__(self, session: Session | None, link: SenderLink) -> None:
         self.session = session
         self.link = link
         self.awaits: dict[tuple[str, int], list[int]] = {}
@@ -117,7 +118,11 @@ class Verdicts:
         """Peer of a client whose transfers wait for queues that hold their producers back -> the names of those."""
         found: dict[str, list[str]] = {}
         for queue in sorted(self.stopped):
-            for peer in {case.session.peer for case in self._cases.get(queue, {}).values() if not case.link.ended}:
+            for peer in {
+                case.session.peer
+                for case in self._cases.get(queue, {}).values()
+                if case.session and not case.link.ended
+            }:
                 found.setdefault(peer, []).append(_name(queue))
         return found
 
@@ -138,6 +143,8 @@ class Verdicts:
 
     def _tell(self, case: Case) -> None:
         session, link = case.session, case.link
+        if session is None:
+            return
         names = [_name(queue) for queue in dict.fromkeys(queue for queue, _ in case.awaits) if queue in self.stopped]
         _, told = self._told.setdefault((session.peer, link.handle), (session, []))
         new = [name for name in names if name not in told]

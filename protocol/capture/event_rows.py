@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..queue.applied import Applied
+from ..queue.applied import Applied, PutOff
 from ..queue.batches import DELETED, DELIVERY_LIMIT, EXPIRED, MAXLEN
+from ..queue.moves import MOVED
 from ..ranges import pairs, runs
 from ..wire.deletion_events import Dissolve, Dissolved
 from ..wire.events import (
@@ -22,6 +23,7 @@ from ..wire.events import (
     DeclareQueue,
     DeleteExchange,
     DeleteQueue,
+    Due,
     Enqueue,
     Entry,
     Event,
@@ -34,6 +36,8 @@ from ..wire.events import (
     Lost,
     Member,
     Modify,
+    Move,
+    Moved,
     Own,
     Purge,
     Recount,
@@ -45,10 +49,11 @@ from ..wire.events import (
     Supervise,
     Unbind,
 )
+from ..wire.move_events import DISCARD
 from ..wire.policy_events import DropPolicy, PutPolicy
 from .event_table import Row
 
-_CAUSES = {"enqueue": MAXLEN, "expire": EXPIRED, "dissolve": DELETED}
+_CAUSES = {"enqueue": MAXLEN, "expire": EXPIRED, "dissolve": DELETED, "move": MOVED}
 """Kind of an event's first row -> why it sets messages aside; others do since messages have come back too often."""
 
 
@@ -103,6 +108,16 @@ def _enqueue(base: Row, event: Enqueue, done: Applied) -> Iterator[Row]:
     low, high = fresh_numbers(event, last - first + 1)
     blobs = event.blobs[len(event.blobs) - (last - first + 1) :]
     yield _run(base, first, last, bytes=sum(map(len, blobs)), number_first=low, number_last=high)
+    begin = last - len(event.blobs) + 1
+    for index, due_ms in pairs(event.delays):
+        if begin + index >= first:
+            yield _delay(base, begin + index, begin + index, due_ms)
+
+
+def _delay(base: Row, first: int, last: int, due_ms: int) -> Row:
+    """Messages that have come, or come back, and that nobody gets before."""
+    of = Row(term=base.term, seq=base.seq, time_us=base.time_us, queue=base.queue)
+    return _run(of, first, last, kind="delay", value=due_ms)
 
 
 def left(rows: list[Row], done: Applied, late: bool = False) -> list[Row]:
@@ -173,6 +188,12 @@ def _settle(base: Row, event: Accept | Release | Reject | Modify, done: Applied)
             _, a, b = lost.pop()
             left -= b - a + 1
             yield _run(base, a, b, acquisition=acquisition, effective=False)
+    if isinstance(event, Modify) and event.due_ms:
+        for first, last in done.positions:
+            yield _delay(base, first, last, event.due_ms)
+    elif isinstance(done, PutOff):
+        for position, due_ms in done.waits:
+            yield _delay(base, position, position, due_ms)
 
 
 def _own(base: Row, event: Own, done: Applied) -> Iterator[Row]:
@@ -183,8 +204,29 @@ def _expire(base: Row, event: Expire, done: Applied) -> Iterator[Row]:
     return _gone(base._replace(kind="expire", value=event.now_ms), done)
 
 
+def _due(base: Row, event: Due, done: Applied) -> Iterator[Row]:
+    return _gone(base._replace(kind="due", value=event.now_ms), done)
+
+
 def _purge(base: Row, event: Purge, done: Applied) -> Iterator[Row]:
     return _gone(base._replace(kind="purge", value=event.count), done)
+
+
+def _move(base: Row, event: Move, done: Applied) -> Iterator[Row]:
+    """What is set aside has rows of its own behind it; what is discarded is gone as by a purge."""
+    base = base._replace(broker=event.broker, inc=event.inc)
+    if event.by == DISCARD:
+        yield from _gone(base._replace(kind="purge", value=event.upto), done)
+        return
+    yield base._replace(
+        kind="move", value=event.upto, detail=_json(exchange=event.exchange, key=event.key, by=event.by)
+    )
+
+
+def _moved(base: Row, event: Moved, done: Applied) -> Iterator[Row]:
+    rows = [_run(base, first, last, kind="moved") for _, first, last in runs(done.lost)]
+    rows += [_run(base, *part, kind="move_back") for part in done.positions]
+    yield from rows or [base._replace(kind="moved")]
 
 
 def _dead_letter_done(base: Row, event: DeadLetterDone, done: Applied) -> Iterator[Row]:
@@ -295,8 +337,9 @@ def _json(**fields: Any) -> str:
 
 
 _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
+    DeadLetterDone: _dead_letter_done,
     Start: _start, Enqueue: _enqueue, Acquire: _acquire, Accept: _settle, Release: _settle, Reject: _settle,
-    Own: _own, Expire: _expire, Purge: _purge, DeadLetterDone: _dead_letter_done, Evict: _evict,
+    Own: _own, Expire: _expire, Due: _due, Purge: _purge, Move: _move, Moved: _moved, Evict: _evict,
     Dissolve: _dissolve, Dissolved: _dissolved,
     DeclareQueue: _declare_queue, DeleteQueue: _delete, DeclareExchange: _declare_exchange,
     DeleteExchange: _delete, Bind: _bind, Modify: _settle,

@@ -45,18 +45,19 @@ class Row(NamedTuple):
             the positions, and those in between may have gone to other queues.
         value: by kind: "acquire": 1 when accepted at once; "release" (or modify), "evict": 1 when it is a delivery;
             "reject": 1 when the messages go to an alternate exchange, else they are gone; "start": the sequencer's
-            uid; "expire": the time in ms it went by; "purge": the number asked for (0: all); "discard": 1 when a
-            consumer held them; "lost": 1 when an operator ordered it; "dissolved": how many messages of a deleted queue
-            went to its alternate; "credit_stall", "flow_off",
+            uid; "expire", "due": the time in ms it went by; "delay": that before which nobody gets them; "purge": the
+            number asked for (0: all), or of those by a selector the position up to which was looked, as of "move";
+            "discard": 1 when a consumer held them; "lost": 1 when an operator ordered it; "dissolved": how many
+            messages of a deleted queue went to its alternate; "credit_stall", "flow_off",
             "hand_over", "store_opened" (since the store was asked), "disk_free", "store_recovered", "flush_slow": the
             duration in microseconds; "store_damaged": how many bytes of a log cannot be read; "store_checkpoint": its
             size in bytes; "redelivery": the delivery count; "dropped": the events missing here; "alert_*": the level.
         effective: False when the event changed nothing: an acquire without the grant, a settle of messages not held.
         detail: "own", "hand_over": the broker before; "reject": the alternate exchange; "set_aside": why (see
             `queue/batches.py`); "declare_*": the definition as JSON; "bind", "unbind": the exchange and key;
-            "dropped": the stream; "disconnect": why; "address": "host:port" for clients; "store_opened": as JSON the
-            life before (0: none), whether the broker begins without a log that votes, and how many entries of the
-            cluster stream were read behind its checkpoint;
+            "move": as JSON where the messages go; "dropped": the stream; "disconnect": why; "address": "host:port" for
+            clients; "store_opened": as JSON the life before (0: none), whether the broker begins without a log that
+            votes, and how many entries of the cluster stream were read behind its checkpoint;
             "store_recovered": as JSON the bytes of each log that were read; "store_damaged": as JSON the log, and the
             LSN from which it cannot be read; "alert_*": as JSON which level has reached which threshold.
     """
@@ -91,9 +92,10 @@ TYPES: dict[str, str] = {
 
 LOG_KINDS = (
     "start", "enqueue", "discard", "set_aside", "acquire", "accept", "release", "reject", "own", "expire", "purge",
-    "dead_letter", "evict", "declare_queue", "delete_queue", "declare_exchange", "delete_exchange", "bind", "unbind",
-    "join", "leave", "rejoin", "cluster_flow_on", "cluster_flow_off", "lost", "supervise", "in_use", "not_in_use",
-    "condemn", "lift", "recount", "dissolve", "dissolved", "put_policy", "drop_policy",
+    "delay", "due", "dead_letter", "evict", "declare_queue", "delete_queue", "declare_exchange", "delete_exchange",
+    "bind", "unbind", "join", "leave", "rejoin", "cluster_flow_on", "cluster_flow_off", "lost", "supervise",
+    "in_use", "not_in_use", "condemn", "lift", "recount", "dissolve", "dissolved", "put_policy", "drop_policy",
+    "move", "moved", "move_back",
 )  # fmt: skip
 OBSERVED_KINDS = (
     "connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped", "address",

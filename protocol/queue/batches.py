@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .moves import MoveProgress, MoveTarget, QueueMoves
 from .snapshot import QueueSnapshot
 
 REJECTED, EXPIRED, DELIVERY_LIMIT, MAXLEN = "rejected", "expired", "delivery_limit", "maxlen"
@@ -27,28 +28,35 @@ class Batches(dict[int, tuple[str, list[int]]]):
         died: cause -> how many messages were set aside for it since the queue was declared; of those that nobody has
             rejected.
         dissolved: the brokers that know that the queue is deleted, in order; none: it is not.
+        moves: how far moves are, and where their batches go.
     """
 
-    __slots__ = ("_causes", "died", "dissolved")
+    __slots__ = ("_causes", "died", "dissolved", "moves")
 
     def __init__(self, batches: dict[int, tuple[str, list[int]]] | None = None) -> None:
         super().__init__(batches or {})
         self._causes: dict[int, str] = {}  # of those that nobody has rejected
         self.died: dict[str, int] = {}
         self.dissolved: list[str] = []
+        self.moves = QueueMoves()
 
     @classmethod
     def of(cls, snapshot: QueueSnapshot) -> Batches:
         batches = cls({index: (broker, ranges) for index, broker, ranges in snapshot.batches})
         batches._causes, batches.died = dict(snapshot.causes), dict(snapshot.died)
         batches.dissolved = list(snapshot.dissolved)
+        targets = {index: MoveTarget(*target) for index, *target in snapshot.move_targets}
+        batches.moves = QueueMoves({token: MoveProgress(*stands) for token, *stands in snapshot.moves}, targets)
         return batches
 
     def told(self) -> dict[str, Any]:
         """The fields of a `QueueSnapshot` that `of` reads."""
         batches = [(index, *batch) for index, batch in self.items()]
         causes, died = list(self._causes.items()), sorted(self.died.items())
-        return {"batches": batches, "causes": causes, "died": died, "dissolved": list(self.dissolved)}
+        targets = [(index, *target) for index, target in self.moves.targets.items()]
+        moves = [(token, *stands) for token, stands in self.moves.items()]
+        told = {"batches": batches, "causes": causes, "died": died, "dissolved": list(self.dissolved)}
+        return told | {"move_targets": targets, "moves": moves}
 
     def begin(self, index: int, broker: str, ranges: list[tuple[int, int]], cause: str = REJECTED) -> None:
         """Event `index` sets messages aside; more of them, if it has before."""

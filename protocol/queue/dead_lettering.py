@@ -31,7 +31,7 @@ class Expired:
 
     def _expire(self, event: Expire) -> Applied:
         state = self._state
-        due = state.expiry.due(event, state.available)
+        due = state.expiry.due(event, state.available, state.delayed.ranges)
         state.expiry.forget(due)
         return state.set_aside(due, EXPIRED)
 

@@ -76,6 +76,19 @@ class Fifo:
         return first if first < place else place
 
 
+class WithDelayed(Fifo):
+    """By position, delayed messages as well: for browsers."""
+
+    __slots__ = ()
+
+    def __init__(self, state: QueueState) -> None:
+        def next(place: Place, /) -> tuple[int, int] | None:
+            both = state.available.at_or_after(place), state.delayed.ranges.at_or_after(place)
+            return min((found for found in both if found is not None), default=None)
+
+        self.next = next
+
+
 class Everything(Fifo):
     """By position, acquired and rejected messages as well: for browsers that rescue."""
 

@@ -21,7 +21,7 @@ from ..wire.queue_frames import Deliver
 from .acquisitions import Holder
 from .allocator import Allocator, AnyConsumer
 from .credit import UNLIMITED
-from .delivery_order import DeliveryOrder, Everything, InTurns
+from .delivery_order import DeliveryOrder, Everything, InTurns, WithDelayed
 from .resumption import Before, Resumption
 from .selection import Looks, Selection
 from .selector import Wanted
@@ -100,7 +100,8 @@ class Dispatcher:
     Attributes:
         shown: what consumers are shown of the state; by default, all as it is.
         taken: positions delivered here whose `Acquire` is not applied yet.
-        expiring: positions whose `Expire` is not applied yet.
+        expiring: positions whose `Expire`, or `Move`, is not applied yet.
+        moving: 1: messages are to be moved from here. 2: and the lock is wanted for that. 0: nothing of it.
         resuming: subscription id -> its wait for messages that it held at another broker.
         leaving: id of a cancelled subscription -> the messages it held, until they are back.
         draining: whether a subscription may be; follows: whether somebody may not take all that waits.
@@ -119,12 +120,11 @@ class Dispatcher:
         self._deliver_bytes = limits.deliver_bytes
         self.state = state
         self.subscriptions = self.served = dict[int, Subscription]()
-        self.taken = RangeSet()
-        self.expiring = RangeSet()
+        self.taken, self.expiring = RangeSet(), RangeSet()
         self.resuming: dict[int, Resumption] = {}
         self.leaving: dict[int, dict[int, RangeSet]] = {}
         self.draining = False
-        self.turn = 0
+        self.turn = self.moving = 0
         self._order = order
         self._allocator = allocator
         self._in_turns = order if isinstance(order, InTurns) and isinstance(allocator, AnyConsumer) else None
@@ -140,7 +140,7 @@ class Dispatcher:
     ) -> Subscription:
         """A new consumer. `everything`: a browser that is shown acquired and rejected messages as well. `wanted`: by
         its selector; None: all are. `own`: but for what that client sent."""
-        order = Everything(self.state) if everything else self._order
+        order = Everything(self.state) if everything else WithDelayed(self.state) if browse else self._order
         if wanted is not None or own:
             order = Selection(self.state, order, wanted, self.looks, own)
             self.follows = True
@@ -159,7 +159,7 @@ class Dispatcher:
                 and (not self.follows or s.id in self.resuming or self._may_have(s))
             ):
                 return True
-        return False
+        return self.moving > 1
 
     def _may_have(self, subscription: Subscription) -> bool:
         if self._any and subscription.order is self._order:
@@ -168,7 +168,7 @@ class Dispatcher:
         return waiting <= 0 or self._candidate(subscription, 1) is not None
 
     def has_consumers(self) -> bool:
-        return any(not s.browse for s in self.subscriptions.values())
+        return self.moving > 0 or any(not s.browse for s in self.subscriptions.values())
 
     def returned(self, positions: list[tuple[int, int]]) -> None:
         """Messages came back, or may be taken from now on: places behind them move back."""

@@ -1,9 +1,10 @@
 """A queue that is deleted, and whose messages go to its alternate exchange: all that it holds is one batch, in order.
 
 Every broker that knows of the deletion says so in the queue's stream, behind all that it has sent to the queue. With
-the first such word all is set aside, what consumers hold too, whose settlements are lost from then on. What other
-brokers have sent before their own word still comes in, and follows at once. When all brokers have said it nothing can
-come any more, and when nothing is on its way the stream may end (`broker/dissolutions.py`).
+the first such word all is set aside: what consumers hold too, whose settlements are lost from then on, and what is
+delayed, which nobody would wait for. What other brokers have sent before their own word still comes in, and follows at
+once. When all brokers have said it nothing can come any more, and when nothing is on its way the stream may end
+(`broker/dissolutions.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from ..ranges import RangeSet
 from ..wire.deletion_events import Dissolve
-from ..wire.events import Enqueue, Event
+from ..wire.events import Enqueue, Event, Moved
 from .applied import Applied
 from .batches import DELETED
 from .level import in_order
@@ -40,10 +41,7 @@ class Dissolution:
         state.batches.dissolved.append(event.broker)
         if len(state.batches.dissolved) > 1:
             return Applied()
-        held = RangeSet()
-        for first, last in in_order(state):
-            held.add(first, last)
-        ranges = list(held)
+        ranges = _whole(state)
         state.tallies.revoked += state.acquired.drop(ranges)
         return all_aside(state, ranges)
 
@@ -55,9 +53,10 @@ class Dissolution:
 
 
 class Late:
-    """What comes into a deleted queue is set aside at once: behind all other policies, which see it come."""
+    """What comes into a deleted queue is set aside at once: behind all other policies, which see it come. So is what a
+    move has had on its way, and no queue has taken."""
 
-    events: tuple[type[Event], ...] = (Enqueue,)
+    events: tuple[type[Event], ...] = (Enqueue, Moved)
     one_by_one = False
 
     def __init__(self, state: QueueState) -> None:
@@ -65,11 +64,19 @@ class Late:
 
     def applied(self, event: Any, done: Applied, /) -> None:
         state = self._state
-        if state.batches.dissolved and state.available.count:
-            done.aside += all_aside(state, list(state.available)).aside
+        if state.batches.dissolved and (state.available.count or state.delayed):
+            done.aside += all_aside(state, _whole(state)).aside
 
     def restored(self) -> None:
         """What it knows is part of the state."""
+
+
+def _whole(state: QueueState) -> list[tuple[int, int]]:
+    """All that is in it, as few ranges."""
+    found = RangeSet()
+    for first, last in in_order(state):
+        found.add(first, last)
+    return list(found)
 
 
 def all_aside(state: QueueState, ranges: list[tuple[int, int]]) -> Applied:

@@ -17,15 +17,16 @@ class ExpiryTimes(dict[int, int]):
             if 0 <= index < count:
                 self[first + index] = expires_ms
 
-    def due(self, event: Expire, available: RangeSet) -> list[tuple[int, int]]:
-        """What is available and has expired by that event: one position each, as ranges."""
-        return [
+    def due(self, event: Expire, *waiting: RangeSet) -> list[tuple[int, int]]:
+        """What is in one of these sets and has expired by that event: one position each, as ranges."""
+        return sorted(
             (position, position)
             for first, last in pairs(event.ranges)
-            for a, b in available.within(first, last)
+            for positions in waiting
+            for a, b in positions.within(first, last)
             for position in range(a, b + 1)
             if self.get(position, event.now_ms + 1) <= event.now_ms
-        ]
+        )
 
     def forget(self, positions: list[tuple[int, int]]) -> None:
         """The messages in these ranges are gone."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..wire.events import Enqueue, Event, Evict, Member, Modify, Rejoin, Release, Return
+from ..wire.events import Due, Enqueue, Event, Evict, Member, Modify, Moved, Rejoin, Release, Return
 from .applied import Applied
 from .state import QueueState
 from .traits import Trait, traits
@@ -22,7 +22,7 @@ class LastValue:
 
     __slots__ = ("_of_key", "_state", "_trait")
 
-    events: tuple[type[Event], ...] = (Enqueue, Release, Evict, Rejoin, Return, Member, Modify)
+    events: tuple[type[Event], ...] = (Enqueue, Release, Evict, Rejoin, Return, Member, Modify, Due, Moved)
     one_by_one = False
 
     def __init__(self, state: QueueState, trait: Trait) -> None:

@@ -13,7 +13,7 @@ from .state import QueueState
 
 
 def count_in(state: QueueState) -> int:
-    """How many messages are in it, available or held."""
+    """How many messages are in it: available, delayed or held."""
     return len(state.blobs) - state.dead_lettering.count
 
 
@@ -31,5 +31,10 @@ def weight(blob: bytes) -> int:
 
 
 def in_order(state: QueueState) -> Iterable[tuple[int, int]]:
-    """All messages that are available or held, as ranges, the oldest first."""
-    return heapq.merge(state.available, *state.acquired.values())
+    """All messages that are available, delayed or held, as ranges, the oldest first."""
+    return heapq.merge(state.available, *state.acquired.values(), state.delayed.ranges)
+
+
+def held(state: QueueState, position: int) -> bool:
+    """Whether a consumer holds that message, of those in the queue."""
+    return position not in state.available and position not in state.delayed

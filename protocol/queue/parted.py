@@ -90,6 +90,12 @@ class Parted(RangeSet):
                     waiting.remove(a, b)
         return found
 
+    def leave_out(self, delayed: list[tuple[int, int]]) -> None:
+        """Some that were just placed are not available yet."""
+        for first, last in delayed:
+            self.add(first, last)
+            self.remove(first, last)
+
     def forget(self, kept: dict[int, bytes]) -> None:
         """Only messages that are kept can come back."""
         if len(self._part_of) > 2 * len(kept) + FORGET:
@@ -116,6 +122,8 @@ class PartedState:
     def applied(self, event: Any, done: Applied, /) -> None:
         for first, last in done.positions:
             self._available.place(first, traits(event, last - first + 1, self._trait))
+            if event.delays:
+                self._available.leave_out(self._state.delayed.ranges.within(first, last))
         self._available.forget(self._state.blobs)
 
     def restored(self) -> None:

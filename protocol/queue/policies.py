@@ -20,6 +20,7 @@ from .priority import ByPriority
 from .producer_flow import ProducerFlow
 from .refusing import Limit
 from .relay import Relay
+from .retries import Retries
 from .ring import Oldest, Ring
 from .settings import DEAD_LETTER, RING, RING_STRICT, QueueSettings
 from .shares import ByShares
@@ -44,7 +45,8 @@ class Policies(NamedTuple):
 
 
 def dead_lettering(state: QueueState, settings: QueueSettings) -> list[StatePolicy]:
-    """Those by which messages die though nobody rejects them: before all that follow an event."""
+    """Those by which messages go to the alternate though nobody rejects them, or are not available yet where they are
+    back: before all that follow an event."""
     policies: list[StatePolicy] = []
     if settings.message_ttl_ms >= 0:
         policies.append(TimeToLive(state, settings.message_ttl_ms))
@@ -52,6 +54,8 @@ def dead_lettering(state: QueueState, settings: QueueSettings) -> list[StatePoli
         policies += Dissolution(state), Expired(state)
     if settings.delivery_limit:
         policies.append(DeliveryLimit(state, settings.delivery_limit))
+    if settings.retry_delay_s:
+        policies.append(Retries(state, settings.retry_delay_s))
     return policies
 
 

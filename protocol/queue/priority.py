@@ -24,10 +24,10 @@ class ByPriority(PartedState):
     one_by_one = False
 
     def lowest(self) -> Iterator[tuple[int, int]]:
-        """All messages that are available or held, as ranges: of the lowest level first, there the oldest."""
+        """All messages that are available, delayed or held, as ranges: of the lowest level first, there the oldest."""
         available = self._available
         held: dict[int, list[tuple[int, int]]] = {}
-        for ranges in self._state.acquired.values():
+        for ranges in (*self._state.acquired.values(), self._state.delayed.ranges):
             for first, last in ranges:
                 for position in range(first, last + 1):
                     held.setdefault(available.part_of(position), []).append((position, position))

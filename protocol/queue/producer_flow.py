@@ -19,6 +19,8 @@ from ..wire.events import (
     Expire,
     Member,
     Modify,
+    Move,
+    Moved,
     Purge,
     Reject,
     Rejoin,
@@ -38,7 +40,7 @@ class ProducerFlow:
 
     events: tuple[type[Event], ...] = (
         Enqueue, Acquire, Accept, Release, Reject, DeadLetterDone, Expire, Purge, Evict, Rejoin, Return, Member, Modify,
-        Dissolve,
+        Dissolve, Move, Moved,
     )  # fmt: skip
     one_by_one = False
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..wire.events import Enqueue
 from .applied import Applied
-from .level import count_in, in_order, size_of, weight
+from .level import count_in, held, in_order, size_of, weight
 from .settings import RING_STRICT, ROLLING, SELF_DESTRUCT, QueueSettings
 from .state import QueueState
 from .state_policy import Guard
@@ -61,7 +61,7 @@ class Limit(Guard):
             for position in range(first, last + 1):
                 if over_count <= 0 and over_size <= 0:
                     return False
-                if position not in state.available:
+                if held(state, position):
                     return True
                 over_count -= 1
                 over_size -= weight(state.blobs[position])
@@ -80,6 +80,6 @@ class Limit(Guard):
         dropped = [(position, position, False)]
         if self._destroys and state.refused == 1:
             gone = list(in_order(state))
-            dropped += ((first, last, first not in state.available) for first, last in gone)
+            dropped += ((first, last, held(state, first)) for first, last in gone)
             state.tallies.purged += state.discard(gone)
         return Applied(positions=[(position, position)], dropped=dropped)

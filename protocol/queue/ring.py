@@ -13,7 +13,7 @@ from typing import Any
 from ..wire.events import Enqueue, Event
 from .applied import Applied
 from .batches import MAXLEN
-from .level import count_in, in_order, size_of, weight
+from .level import count_in, held, in_order, size_of, weight
 from .settings import DEAD_LETTER, QueueSettings
 from .state import QueueState
 
@@ -25,7 +25,7 @@ class Ring:
 
     Args:
         settings: with `max_count`, `max_size` or both.
-        oldest: gives all messages that are available or held, as ranges, in the order in which they are to go.
+        oldest: gives all messages that are available, delayed or held, as ranges, in the order in which they are to go.
         plain: no message goes but by this, and the oldest; else it matters which message came before which.
     """
 
@@ -55,7 +55,7 @@ class Ring:
             if self._to_alternate:
                 done.aside += state.set_aside(oldest, MAXLEN).aside
                 return
-            done.dropped += ((first, last, first not in state.available) for first, last in oldest)
+            done.dropped += ((first, last, held(state, first)) for first, last in oldest)
             state.tallies.ring += state.discard(oldest)
 
     def _oldest(self, over_count: int, over_size: int) -> list[tuple[int, int]]:
@@ -77,8 +77,8 @@ class Ring:
         return found
 
     def _waiting(self) -> Iterable[tuple[int, int]]:
-        available = self._state.available
-        return (part for ranges in self._in_order() for part in available.within(*ranges))
+        waiting = self._state.available, self._state.delayed.ranges
+        return (part for ranges in self._in_order() for of in waiting for part in of.within(*ranges))
 
     def restored(self) -> None:
         """It keeps nothing of its own."""

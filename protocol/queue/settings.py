@@ -68,6 +68,8 @@ class QueueSettings(msgspec.Struct, frozen=True):
         "rejected", "": what is rejected, and what a limit that says so sends there.
     delivery_limit: a message that comes back when it was delivered more often than that, in vain, is a dead letter; 0:
         never.
+    retry_delay_s: after its first delivery in vain a message is available again so many seconds later, after the second
+        the next number, and so on, the last one for all further; empty: at once.
     dead_letter_key: by which dead letters go to the alternate; "": by the queue's name.
     auto_delete: it goes when its last consumer in the whole cluster has gone; one that has had none yet stays.
     auto_delete_timeout_s: it waits so long, in seconds, for one to come again; `AUTO_DELETE_TIMEOUT_S`, unless given.
@@ -209,6 +211,10 @@ class QueueSettings(msgspec.Struct, frozen=True):
         Argument("manta.delivery_limit", "give a number of deliveries, at least 1, or leave it out for no limit",
                  ("x-delivery-limit",)),
     ] = 0  # fmt: skip
+    retry_delay_s: Annotated[
+        list[Annotated[float, Meta(ge=0, le=10**9)]], Meta(min_length=1, max_length=100),
+        Argument("manta.retry_delay_s", "give 1 to 100 numbers of seconds, such as [1, 5, 30], or leave it out"),
+    ] = []  # fmt: skip
     dead_letter_key: Annotated[
         str, Meta(min_length=1, max_length=255),
         Argument("manta.dead_letter_key", "give a routing key, or leave it out for the queue's name",

@@ -22,7 +22,7 @@ from ..ranges import RangeSet, pairs
 
 class Counters(msgspec.Struct, array_like=True, frozen=True):
     """Messages that have come and gone, by how they went; how often the consume lock passed between brokers; messages
-    that were refused; how often producers were held back; and `wired` of `QueueState`."""
+    that were refused; how often producers were held back; `wired` of `QueueState`; messages that were moved."""
 
     enqueued: int = 0
     accepted: int = 0
@@ -34,6 +34,7 @@ class Counters(msgspec.Struct, array_like=True, frozen=True):
     flow_stopped_count: int = 0
     wired: int = 0
     wired_next: int = 0
+    moved: int = 0
 
 
 class Tallies(msgspec.Struct, array_like=True):
@@ -86,8 +87,11 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
         causes: (index of a batch, why its messages are set aside) where nobody rejected them. died: (cause, how many
             messages in all).
         dissolved: the brokers that know that it is deleted (`dissolution.py`).
+        move_targets: (index of a batch, where it goes) of moved messages; moves: (token, how far that move is), in the
+            order in which they went on (`moves.py`).
         times: position, and when the message there came, and those behind it up to the next (`enqueue_times.py`).
         ids, id_times: which message ids came lately, and when (`KnownIds.told`).
+        delayed: (position, when it is due).
     """
 
     index: int
@@ -119,6 +123,9 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     dissolved: list[str] = []
     ids: list[bytes] = []
     id_times: list[int] = []
+    delayed: list[tuple[int, int]] = []
+    move_targets: list[tuple[int, str, str, str, str]] = []
+    moves: list[tuple[str, int, int, int, int]] = []
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""
@@ -130,7 +137,8 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
 
     def live(self) -> RangeSet:
         """Positions of all messages that are not gone."""
-        return live_of(self.available, (pairs(held) for held in (*(r for *_, r in self.acquired), self.dead_lettering)))
+        held = [pairs(ranges) for ranges in (*(r for *_, r in self.acquired), self.dead_lettering)]
+        return live_of(self.available, [*held, ((position, position) for position, _ in self.delayed)])
 
     def canonical(self) -> QueueSnapshot:
         """The same in one order, without what each replica says for itself: equal queues have equal canonical
@@ -140,9 +148,11 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
             acquired=sorted(self.acquired),
             batches=sorted(self.batches),
             causes=sorted(self.causes),
+            move_targets=sorted(self.move_targets),
             deliveries=sorted(self.deliveries),
             expiry=sorted(self.expiry),
             evicted=sorted(self.evicted),
+            delayed=sorted(self.delayed),
             tallies=msgspec.structs.replace(self.tallies, arrivals=[], arrived_to=0, raised=[]),
             annotations=sorted(self.annotations, key=itemgetter(0)),
         )
@@ -185,6 +195,9 @@ def read_snapshot(state: Any) -> QueueSnapshot:
         )
         raise PeerError(BAD_FRAME, text)
     _check_ids(snapshot.ids, snapshot.id_times)
+    if any(not 0 < position < snapshot.next_position for position, _ in snapshot.delayed):
+        text = f"a queue's snapshot must say when positions before {snapshot.next_position} are due, not others"
+        raise PeerError(BAD_FRAME, text)
     runs = snapshot.origin_runs
     if (
         len(runs) % 2

@@ -3,7 +3,7 @@
 Every replica applies the same committed events in the same order and so reaches the same state; nothing here depends on
 the clock, on chance or on which broker it runs (`sequencer.md` Q1 to Q4, `design.md` sections 4 to 6).
 
-A message is in exactly one place: *available*, *acquired* (in one acquisition), in
+A message is in exactly one place: *available*, *delayed* (until its time has come), *acquired* (in one acquisition), in
 *dead-lettering* (set aside, on its way to the alternate exchange) or gone. Batches are ranges, so an event costs about
 the same for one message and for a thousand.
 """
@@ -11,6 +11,7 @@ the same for one message and for a thousand.
 from __future__ import annotations
 
 import zlib
+from functools import partial
 
 import msgspec
 
@@ -21,11 +22,14 @@ from ..wire.events import (
     AnyEvent,
     DeadLetterDone,
     Dissolve,
+    Due,
     Enqueue,
     Evict,
     Expire,
     Member,
     Modify,
+    Move,
+    Moved,
     Own,
     Purge,
     Reject,
@@ -37,12 +41,15 @@ from . import come_before
 from .acquisitions import Acquisitions
 from .applied import Applied
 from .batches import NOBODY, REJECTED, Batches
+from .consume_lock import own
+from .delayed import Delayed
 from .delivery_counts import DeliveryCounts
 from .duplicates import LastNumbers, unseen
 from .enqueue_times import EnqueueTimes
 from .expiry_times import ExpiryTimes
 from .fence import Fence
 from .known_ids import KnownIds
+from .move_rules import move, moved
 from .origins import Origins
 from .refused_numbers import RefusedNumbers
 from .snapshot import Counters, QueueSnapshot, Tallies, live_of
@@ -60,7 +67,7 @@ class QueueState:
 
     Attributes:
         blobs: position -> encoded message, of all messages that are not gone.
-        available: positions that may be acquired.
+        available: positions that may be acquired. delayed: those that may be later.
         acquired: holder -> positions it holds.
         index: how many events have been applied: the place of the last one in the stream.
         dead_lettering: positions that were set aside, whose copies are not committed elsewhere yet.
@@ -80,7 +87,7 @@ class QueueState:
     def __init__(self, id: str, alternate: str = "") -> None:
         self.id, self.alternate = id, alternate
         self.blobs: dict[int, bytes] = {}
-        self.available = RangeSet()
+        self.available, self.delayed = RangeSet(), Delayed()
         self.acquired = Acquisitions()
         self.dead_lettering = RangeSet()
         self.batches = Batches()
@@ -92,7 +99,7 @@ class QueueState:
         self.next_position = 1
         self.numbers, self.fence = LastNumbers(), Fence()
         self.enqueued = self.accepted = self.discarded = self.dead_lettered = self.expired = self.handovers = 0
-        self.refused = self.flow_stopped_count = 0
+        self.refused = self.flow_stopped_count = self.moved = 0
         self.refusals = RefusedNumbers()
         self.tallies = Tallies()
         self.flow_stopped = False
@@ -138,6 +145,8 @@ class QueueState:
             self.expiry.came(first, count, expiry)
         if event.client != self.origins.client or event.origin_of:
             self.origins.came(first, count, event, self.live, len(self.blobs))
+        if event.delays:
+            self.delayed.came(first + count - len(event.blobs), first, event.delays, self.available)
         self.enqueued += count
         return Applied(positions=[(first, first + count - 1)])
 
@@ -155,12 +164,12 @@ class QueueState:
                 for a, b in parts:
                     held.add(a, b)
         if event.accepted:
-            self.accepted += self._dequeue(taken)
+            self.accepted += self.dequeue(taken)
         return Applied(positions=taken)
 
     def _accept(self, event: Accept) -> Applied:
         settled, lost = self.acquired.settle(event)
-        self.accepted += self._dequeue(settled)
+        self.accepted += self.dequeue(settled)
         return Applied(True, lost, settled)
 
     def _release(self, event: Release | Modify) -> Applied:
@@ -168,6 +177,8 @@ class QueueState:
         self._return(settled, event.redelivered)
         if isinstance(event, Modify):
             self.deliveries.modified(settled, event.annotations)
+            if event.due_ms:
+                self.delayed.put_off(settled, event.due_ms, self.available)
         return Applied(True, lost, settled)
 
     def _return(self, positions: list[tuple[int, int]], redelivered: bool) -> None:
@@ -182,13 +193,13 @@ class QueueState:
         if self.alternate:
             self.set_aside(settled, REJECTED, event.broker)
         else:
-            self.discarded += self._dequeue(settled)
+            self.discarded += self.dequeue(settled)
         return Applied(True, lost, settled)
 
     def set_aside(self, ranges: list[tuple[int, int]], cause: str, broker: str = NOBODY) -> Applied:
         """These, which nobody holds, are on their way to the alternate from this event on."""
+        self._withdraw(ranges)
         for first, last in ranges:
-            self.available.remove(first, last)
             self.dead_lettering.add(first, last)
         self.batches.begin(self.index, broker, ranges, cause)
         return Applied(aside=ranges)
@@ -197,41 +208,35 @@ class QueueState:
         gone = list(pairs(self.batches.end(event.batch)))
         for first, last in gone:
             self.dead_lettering.remove(first, last)
-        self.dead_lettered += self._dequeue(gone)
+        self.dead_lettered += self.dequeue(gone)
         return Applied(positions=gone)
 
-    def _own(self, event: Own) -> Applied:
-        if (
-            event.grant != self.grant + 1
-            or (self.owner and event.by != self.owner)
-            or event.broker in self.fence.absent
-        ):
-            return Applied(effective=False)
-        if event.broker and self.owner and event.broker != self.owner:
-            self.handovers += 1
-        self.owner = event.broker
-        self.grant = event.grant
-        return Applied()
-
     def _expire(self, event: Expire) -> Applied:
-        due = self.expiry.due(event, self.available)
-        for first, last in due:
-            self.available.remove(first, last)
-        self.expired += self._dequeue(due)
+        due = self.expiry.due(event, self.available, self.delayed.ranges)
+        self._withdraw(due)
+        self.expired += self.dequeue(due)
         return Applied(positions=due)
 
     def _purge(self, event: Purge) -> Applied:
         gone = self.available.head(event.count or self.available.count)
+        if self.delayed and not event.count:
+            gone = sorted([*gone, *self.delayed.ranges])
         self.tallies.purged += self.discard(gone)
         return Applied(positions=gone)
 
     def discard(self, ranges: list[tuple[int, int]]) -> int:
         """So many messages go that are available, or held by a consumer, whose settlement is then lost."""
+        self._withdraw(ranges)
+        self.tallies.revoked += self.acquired.drop(ranges)
+        self.discarded += (count := self.dequeue(ranges))
+        return count
+
+    def _withdraw(self, ranges: list[tuple[int, int]]) -> None:
+        """Those of these that nobody holds, available or delayed, are neither any more."""
         for first, last in ranges:
             self.available.remove(first, last)
-        self.tallies.revoked += self.acquired.drop(ranges)
-        self.discarded += (count := self._dequeue(ranges))
-        return count
+        if self.delayed:
+            self.delayed.drop(ranges)
 
     def _evict(self, event: Evict) -> Applied:
         if not self.fence.put_out(event.broker, event.inc):
@@ -264,7 +269,7 @@ class QueueState:
             self.fence.let_in(event.broker, event.inc)
         return done
 
-    def _dequeue(self, positions: list[tuple[int, int]]) -> int:
+    def dequeue(self, positions: list[tuple[int, int]]) -> int:
         """Forget the messages at these positions; returns their number."""
         count, pop = 0, self.blobs.pop
         for first, last in positions:
@@ -302,6 +307,7 @@ class QueueState:
             origin_runs=origin_runs,
             times=self.times.flat(self.live(), self.next_position),
             **come_before.told(self),
+            delayed=list(self.delayed.due.items()),
         )
 
     def restore(self, snapshot: QueueSnapshot) -> None:
@@ -316,6 +322,7 @@ class QueueState:
         self.deliveries = DeliveryCounts.of(snapshot)
         self.times = EnqueueTimes(snapshot.times)
         self.expiry = ExpiryTimes(snapshot.expiry)
+        self.delayed = Delayed(snapshot.delayed)
         self.origins.assign(snapshot.origins, snapshot.origin_runs)
         self.owner, self.grant = snapshot.owner, snapshot.grant
         come_before.assigned(self, snapshot)
@@ -328,7 +335,7 @@ class QueueState:
 
     def live(self) -> RangeSet:
         """Positions of all messages that are not gone."""
-        return live_of(self.available.flat(), [*self.acquired.values(), self.dead_lettering])
+        return live_of(self.available.flat(), [*self.acquired.values(), self.dead_lettering, self.delayed.ranges])
 
     def fill(self, blobs: dict[int, bytes]) -> None:
         """Take a restored snapshot's messages. One that is missing is dequeued by an event still to be applied."""
@@ -358,9 +365,12 @@ def _rules(state: QueueState) -> dict[type, Rule]:
         Accept: state._accept,
         Release: state._release,
         Reject: state._reject,
-        Own: state._own,
+        Own: partial(own, state),
         Expire: state._expire,
+        Due: lambda event: Applied(positions=state.delayed.become_due(event, state.available)),
         Purge: state._purge,
+        Move: partial(move, state),
+        Moved: partial(moved, state),
         DeadLetterDone: state._dead_letter_done,
         Evict: state._evict,
         Rejoin: state._rejoin,

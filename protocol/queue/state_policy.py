@@ -74,7 +74,7 @@ def one_by_one(rule: Rule, guard: Guard | None = None) -> Rule:
     """An enqueue's rule, for each of its messages that is not refused."""
 
     def each(event: Enqueue) -> Applied:
-        expiry = dict(pairs(event.expiry))
+        expiry, delays = dict(pairs(event.expiry)), dict(pairs(event.delays))
         numbers = [number for first, last in pairs(event.numbers) for number in range(first, last + 1)]
         origins = origins_of(event) if event.origin_of else []
         done, positions = Applied(effective=False), RangeSet()
@@ -82,7 +82,8 @@ def one_by_one(rule: Rule, guard: Guard | None = None) -> Rule:
             number = [numbers[index]] * 2 if numbers else []
             expires = [0, expiry[index]] if index in expiry else []
             traits, whose = event.traits[index : index + 1], numbered(origins[index : index + 1])
-            message = Enqueue(event.client, number, [blob], expires, traits, *whose, event.at_ms)
+            delay = [0, delays[index]] if index in delays else []
+            message = Enqueue(event.client, number, [blob], expires, traits, *whose, event.at_ms, delay)
             one = guard.refused(message) if guard is not None and guard.refuses(message) else rule(message)
             done.effective = done.effective or one.effective
             positions.update(one.positions)

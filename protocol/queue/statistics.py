@@ -13,6 +13,7 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 from .batches import DELETED, DELIVERY_LIMIT, EXPIRED, MAXLEN
+from .moves import MOVED
 from .state import QueueState
 
 STEP_MS = 1000
@@ -55,7 +56,8 @@ def figures(state: QueueState) -> Figures:
     subscriber = state.discarded - state.refused - ring - last_value - purged - counted.too_often - counted.duplicates
     dead = [state.batches.died.get(cause, 0) for cause in (EXPIRED, DELIVERY_LIMIT, MAXLEN, DELETED)]
     # What an exchange sends on nobody has had: it has no alternate.
-    rejected = state.dead_lettered + state.dead_lettering.count - sum(dead) if state.alternate else 0
+    set_aside = state.dead_lettered + state.dead_lettering.count + state.moved - state.batches.died.get(MOVED, 0)
+    rejected = set_aside - sum(dead) if state.alternate else 0
     settled = state.accepted + rejected + subscriber
     acquires = settled + counted.releases + counted.revoked + state.acquired.messages()
     # A program before minor 8 has not counted: what it brought is not taken for less than nothing.
@@ -101,5 +103,6 @@ def age_ms(state: QueueState, now_ms: int) -> int:
 
 def _oldest(state: QueueState) -> int:
     """The position of the oldest message that is not gone; the next one, if there is none."""
-    held = [ranges.first for ranges in (state.available, state.dead_lettering, *state.acquired.values()) if ranges]
+    there = state.available, state.dead_lettering, state.delayed.ranges, *state.acquired.values()
+    held = [ranges.first for ranges in there if ranges]
     return min(held, default=state.next_position)

@@ -1,4 +1,5 @@
-"""Questions and orders of a broker to one queue in the order of its stream: to be purged, and how it is.
+"""Questions and orders of a broker to one queue in the order of its stream: to be purged, to send messages on, and how
+it is.
 
 Each command is an event, so the answer holds all that was complete before the question. A command whose event can no
 longer apply here is answered all the same, as is one for a queue that is deleted before it could be asked. A copy whose
@@ -8,15 +9,20 @@ again, behind that.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ..errors import NOT_FOUND
 from ..queue.applied import Applied
+from ..queue.dispatch import Dispatcher, DrainMark
 from ..queue.groups import held_groups
 from ..queue.state import QueueState
 from ..queue.statistics import held_by
 from ..status.machines import QueueStatus
-from ..wire.events import Purge
+from ..wire.events import AnyEvent, Purge
 from ..wire.queue_frames import QueueCommand, QueueReply
+from .catch_up import CatchUp
 from .consumers import QueueConsumers
+from .moves import MoveJob, Moving
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
 
@@ -25,12 +31,23 @@ GROUPS_TOLD = 1000
 OVERTAKEN = "the replica of this queue has been brought up to date meanwhile: ask again"
 
 
+class Asked(Protocol):
+    """The queue that is asked."""
+
+    state: QueueState
+    catch_up: CatchUp
+    dispatcher: Dispatcher
+
+    def report(self) -> QueueStatus: ...
+
+
 class Commands:
-    """The commands of one queue."""
+    """The commands of one queue. Attributes: moving, its moves."""
 
-    __slots__ = ("_consumers", "_outbox", "_own")
+    __slots__ = ("_consumers", "_outbox", "_own", "moving")
 
-    def __init__(self, own: OwnEvents, consumers: QueueConsumers, outbox: QueueOutbox) -> None:
+    def __init__(self, own: OwnEvents, consumers: QueueConsumers, outbox: QueueOutbox, moving: Moving) -> None:
+        self.moving = moving
         self._own = own
         self._consumers = consumers
         self._outbox = outbox
@@ -38,8 +55,21 @@ class Commands:
     def ask(self, frame: QueueCommand) -> None:
         if frame.name == "purge":
             self._own.submit(Purge(frame.argument), frame)
+        elif frame.move is not None:
+            self._consumers.look(self.moving.asked(frame, frame.move))
         else:
             self._consumers.look(frame)
+
+    def applied(self, tag: object, event: AnyEvent, done: Applied, queue: Asked) -> None:
+        """The event of a command, or of a consumer's question, has applied."""
+        if isinstance(tag, DrainMark):
+            tag.applied(queue.dispatcher.subscriptions)
+        elif isinstance(tag, MoveJob):
+            self.moving.applied(tag, event, done)
+        elif isinstance(tag, QueueCommand) and tag.name == "purge":
+            self.purged(tag, done)
+        elif isinstance(tag, QueueCommand):
+            self.looked(tag, queue.state, queue.report(), queue.catch_up.whole)
 
     def purged(self, command: QueueCommand, done: Applied) -> None:
         self.reply(command, {"purged": sum(last - first + 1 for first, last in done.positions)})
@@ -53,6 +83,8 @@ class Commands:
         for _, _, tag in self._own:
             if isinstance(tag, QueueCommand):
                 self.reply(tag, {"purged": 0} if tag.name == "purge" else said_of_deleted(tag.queue))
+        for command in self.moving.unhosted():
+            self.reply(command, said_of_deleted(command.queue))
 
     def looked(self, command: QueueCommand, state: QueueState, report: QueueStatus, whole: bool) -> None:
         """How the queue is, and what its consumers hold, which is only told to those who ask.

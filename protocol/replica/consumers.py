@@ -7,22 +7,29 @@ is ordered behind it in the same stream.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ..lock.holder import LockHolder
 from ..queue.applied import Applied
 from ..queue.dispatch import Delivered, Dispatcher, DrainMark
 from ..queue.observers import QueueObserver
 from ..queue.ranks import rank
+from ..queue.retries import Retries
 from ..queue.selector import selector
 from ..queue.state import QueueState
 from ..queue.undeliverable import leave_out
 from ..ranges import RangeSet, pairs, runs
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Expire, Release
-from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Drained, QueueCommand, Settle, Settled
+from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Drained, Settle, Settled
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
 from .settlements import PATIENT, Settlements, Settling, common
+
+
+def stamped(outbox: QueueOutbox, broker: str, inc: int, runs: list[int], redelivered: bool = True) -> Release:
+    """A release that says when."""
+    return Release(broker, inc, runs, redelivered, outbox.now_ms)
 
 
 class QueueConsumers:
@@ -32,7 +39,7 @@ class QueueConsumers:
     """
 
     __slots__ = (
-        "_dispatcher", "_id", "_inc", "_lock", "_observers", "_outbox", "_own", "_patient", "_shown",
+        "_dispatcher", "_id", "_inc", "_lock", "_observers", "_outbox", "_own", "_patient", "_released", "_shown",
         "_state", "settlements",
     )  # fmt: skip
 
@@ -48,7 +55,9 @@ class QueueConsumers:
         observers: Sequence[QueueObserver] = (),
         patient: bool = True,
     ) -> None:
-        self.settlements = Settlements(timing)
+        retries = any(isinstance(policy, Retries) for policy in state.policies)
+        self._released = partial(stamped, outbox) if retries else Release
+        self.settlements = Settlements(timing, self._released)
         self._patient = PATIENT if patient else frozenset[type]()
         self._id = state.id
         self._state = state
@@ -102,7 +111,7 @@ class QueueConsumers:
         # The acquires and all settlements from before the cancel must be ordered before it.
         self.gather()
         self._dispatcher.leaving[frame.sub] = holding
-        self._own.submit(Release(outbox.broker, self._inc, held, frame.requeue), frame)
+        self._own.submit(self._released(outbox.broker, self._inc, held, frame.requeue), frame)
 
     def _awaits(self, sub: int) -> bool:
         """Whether something that this one has settled has no answer yet. One whose turn has not come is not known here,
@@ -138,7 +147,7 @@ class QueueConsumers:
     def gather(self) -> None:
         """Order what has gathered."""
         outbox = self._outbox
-        for event, settling in self.settlements.events(outbox.broker, self._inc, self._lock.grant):
+        for event, settling in self.settlements.events(outbox.broker, self._inc, self._lock.grant, outbox.now_ms):
             if event is not None:
                 self._own.submit(event, settling, type(event) in self._patient)
             elif settling is not None:
@@ -189,7 +198,7 @@ class QueueConsumers:
         given = sum(b - a + 1 for part in self._dispatcher.taken for a, b in available.within(*part))
         return available.count - given
 
-    def look(self, tag: QueueCommand | DrainMark) -> None:
+    def look(self, tag: object) -> None:
         """Ask in order, by an event that changes nothing, so that the answer holds all that was complete before. It is
         applied once a majority holds it, so a question to a deposed sequencer waits for the next one's answer."""
         self.gather()

@@ -8,14 +8,16 @@ same pieces under the same names, and each is enqueued once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..limits import DEFAULT, Limits
 from ..queue.batches import NOBODY
 from ..queue.origins import numbered
 from ..queue.state import QueueState
 from ..ranges import pairs
+from ..wire.events import AnyEvent, DeadLetterDone, Moved
 from ..wire.queue_frames import DeadLetter
+from .targets import to_target
 
 PIECES_FROM = 1 << 44
 """A piece's name is its batch's index plus its number times this: the first is called as its batch."""
@@ -69,7 +71,7 @@ def to_alternate(state: QueueState, name: int, blobs: dict[int, bytes], key: str
 class DeadLetters:
     """One queue's batches of dead letters, or of messages that go on by themselves. Args: frame: makes a piece's."""
 
-    __slots__ = ("_frame", "_in_pieces", "_most_bytes", "_sent", "_state", "_waiting")
+    __slots__ = ("_back", "_frame", "_in_pieces", "_most_bytes", "_sent", "_state", "_waiting")
 
     def __init__(self, state: QueueState, limits: Limits = DEFAULT, frame: Made = to_alternate) -> None:
         self._frame = frame
@@ -78,6 +80,7 @@ class DeadLetters:
         self._sent: dict[int, int] = {}  # batch -> the piece of it that is on its way
         self._in_pieces = 0  # the batch that has further pieces, 0 for none
         self._waiting: deque[int] = deque()  # batches behind that one
+        self._back: dict[int, list[int]] = {}  # batch -> which of its moved messages nobody has taken, so far
 
     def begin(self, index: int) -> None:
         """Event `index` has set a batch aside that this broker sees to."""
@@ -100,21 +103,30 @@ class DeadLetters:
             asked += self._piece(self._waiting.popleft(), 0)
         return asked
 
-    def dead_lettered(self, name: int) -> tuple[list[DeadLetter], int]:
-        """A piece is enqueued: what to ask for next, and the batch that is wholly enqueued by it, 0 for none."""
+    def dead_lettered(self, name: int, back: Sequence[int] = ()) -> tuple[list[DeadLetter], int]:
+        """A piece is enqueued, but for what is back: what to ask for next, and the batch that is wholly enqueued by it,
+        0 for none."""
         number, index = divmod(name, PIECES_FROM)
         if self._sent.get(index) != number:
             return [], 0
+        if back:
+            self._back[index] = [*self._back.get(index, []), *back]
         asked: list[DeadLetter] = []
         if self._in_pieces == index:
             asked += self._piece(index, number + 1)
             asked += self.due()
         if index not in self._state.batches:
             del self._sent[index]
+            self._back.pop(index, None)
         elif self._sent[index] == number:
             del self._sent[index]
             return asked, index
         return asked, 0
+
+    def ending(self, index: int) -> AnyEvent:
+        """What to say of a batch that is wholly enqueued."""
+        back = self._back.pop(index, [])
+        return Moved(index, back) if index in self._state.batches.moves.targets else DeadLetterDone(index)
 
     def _piece(self, index: int, number: int) -> list[DeadLetter]:
         state = self._state
@@ -124,4 +136,6 @@ class DeadLetters:
         self._sent[index] = number
         blobs, more = piece(state, index, number, self._most_bytes)
         self._in_pieces = index if more else 0
+        if (target := state.batches.moves.targets.get(index)) is not None:
+            return [to_target(state, piece_name(index, number), blobs, target)]
         return [self._frame(state, piece_name(index, number), blobs)]

@@ -16,13 +16,9 @@ from ..queue.state import QueueState
 from ..ranges import compress
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import AnyEvent, Enqueue, Entry, Expire
+from .dues import Dues, rank
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
-
-
-def rank(broker: str) -> int:
-    """A broker's place in the order in which brokers sweep un-owned queues."""
-    return int("".join(c for c in broker if c.isdigit()) or 0)
 
 
 class Expiries:
@@ -34,7 +30,9 @@ class Expiries:
         ttl: notes what comes to a queue that lets its messages live so long; None: it does not.
     """
 
-    __slots__ = ("_at_once", "_dispatcher", "_most", "_next_ms", "_outbox", "_own", "_state", "_timing", "heap", "ttl")
+    __slots__ = (
+        "_at_once", "_dispatcher", "_dues", "_most", "_next_ms", "_outbox", "_own", "_state", "_timing", "heap", "ttl",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -55,6 +53,7 @@ class Expiries:
         self._own = own
         self._outbox = outbox
         self.heap: list[tuple[int, int]] = []
+        self._dues = Dues(state, own, outbox, timing)
 
     def restart(self) -> None:
         """The state has come by an update."""
@@ -71,8 +70,10 @@ class Expiries:
                     heapq.heappush(self.heap, (max(expiry[position], least_ms), position))
 
     def sweep(self) -> None:
-        """Have what is due ordered to expire, and look again when more can be."""
+        """Have what is due ordered to expire, or to be delayed no more, and look again when more can be."""
         outbox = self._outbox
+        if self._state.delayed.heap:
+            self._dues.sweep()
         if self._next_ms > outbox.now_ms:
             outbox.set_timer(self._state.id, self._next_ms)
             return
@@ -92,12 +93,14 @@ class Expiries:
             (ranges of positions, marked as expiring; when to look again in ms, 0 for not before something changes).
         """
         state, dispatcher, heap = self._state, self._dispatcher, self.heap
+        expiring = dispatcher.expiring  # what is being moved, too, and may come back
         if state.owner and state.owner != broker:
             while heap and heap[0][1] not in state.expiry:
                 heapq.heappop(heap)
             return [], 0
         wait_ms = 0 if state.owner else rank(broker) * self._timing.expiry_rank_ms
         due: list[int] = []
+        delayed: list[int] = []
         waiting: list[tuple[int, int]] = []
         while (
             heap
@@ -107,15 +110,18 @@ class Expiries:
             expires_ms, position = heapq.heappop(heap)
             if position not in state.expiry:
                 continue
-            if position in state.available and position not in dispatcher.taken:
+            if position in state.delayed:
+                delayed.append(position)
+                waiting.append((now_ms + self._timing.expiry_held_ms, position))  # it may be due, and taken, meanwhile
+            elif position in state.available and position not in dispatcher.taken and position not in expiring:
                 due.append(position)
             else:
                 waiting.append((expires_ms + self._timing.expiry_held_ms, position))
         for item in waiting:
             heapq.heappush(heap, item)
         for position in due:
-            dispatcher.expiring.add(position, position)
-        return compress(sorted(due)), heap[0][0] + wait_ms if heap else 0
+            expiring.add(position, position)
+        return compress(sorted(due + delayed)), heap[0][0] + wait_ms if heap else 0
 
 
 class QueueTtl(QueueObserver):

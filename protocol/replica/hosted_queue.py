@@ -15,7 +15,6 @@ from ..limits import DEFAULT, Limits
 from ..lock.holder import LockHolder
 from ..log.keeper import Keeper
 from ..queue.applied import Applied
-from ..queue.dispatch import DrainMark
 from ..queue.observers import QueueObserver
 from ..queue.policies import policies_of
 from ..queue.sequence import shown
@@ -28,13 +27,14 @@ from ..wire.events import (
     Accept,
     Acquire,
     AnyEvent,
-    DeadLetterDone,
+    Due,
     Enqueue,
     Entry,
     Evict,
     Expire,
     Member,
     Modify,
+    Moved,
     Own,
     Reject,
     Rejoin,
@@ -54,6 +54,7 @@ from .consumers import QueueConsumers
 from .dead_letters import DeadLetters
 from .expiry import Expiries
 from .grants import Grants
+from .moves import Moving
 from .observers import ReplicaObserver
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
@@ -70,8 +71,8 @@ EXPELS = (Evict, Rejoin, Return, Member)
 """Events that end what a broker, or its older incarnations, had."""
 
 
-RETURNS = (Release, Modify)
-"""Events by which a consumer gives messages back."""
+RETURNS = (Release, Modify, Due)
+"""Events by which messages are available again, or at last."""
 
 
 class HostedQueue:
@@ -91,8 +92,8 @@ class HostedQueue:
 
     __slots__ = (
         "_acquisitions", "_most", "_name", "_outbox", "_process_inc", "_unapplied", "acks", "applied", "catch_up",
-        "commands", "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper", "lock",
-        "observers", "own", "prompt", "settings", "state", "verdicts",
+        "commands", "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper",
+        "lock", "observers", "own", "prompt", "settings", "state", "verdicts",
     )  # fmt: skip
 
     def __init__(
@@ -121,7 +122,8 @@ class HostedQueue:
         self.acks = Acknowledgements(keeper, outbox, timing)
         self.catch_up = CatchUp(keeper, state, pace, outbox, timing, limits)
         self.consumers = QueueConsumers(state, self.inc, dispatcher, lock, own, outbox, timing, told, policies.patient)
-        self.commands = Commands(own, self.consumers, outbox)
+        moving = Moving(state, self.inc, self.consumers, dispatcher, lock, letters, own, outbox, limits)
+        self.commands = Commands(own, self.consumers, outbox, moving)
         self.grants = Grants(state, self.inc, lock, own, ownerships, outbox, told)
 
     @property
@@ -204,6 +206,8 @@ class HostedQueue:
         elif kind is Expire:
             for first, last in pairs(event.ranges):  # type: ignore[union-attr]
                 self.dispatcher.expiring.remove(first, last)
+        elif kind is Moved:
+            self.commands.moving.ended(done.positions)
         if mine and tag is not None:
             self._answer(event, done, tag)
 
@@ -215,13 +219,8 @@ class HostedQueue:
                 self.dead_letters.begin(self.state.index)
         elif isinstance(tag, Cancel):
             self.consumers.cancelled(tag)
-        elif isinstance(tag, DrainMark):
-            tag.applied(self.dispatcher.subscriptions)
-        elif isinstance(tag, QueueCommand):
-            if tag.name == "purge":
-                self.commands.purged(tag, done)
-            else:
-                self.commands.looked(tag, self.state, self.report(), self.catch_up.whole)
+        else:
+            self.commands.applied(tag, event, done, self)
 
     def _expelled(self, event: AnyEvent, done: Applied) -> None:
         """A broker is out: what it held is back, and brokers that are left finish its dead-lettering (Q3)."""
@@ -239,10 +238,10 @@ class HostedQueue:
     # ---- dead letters
 
     def dead_lettered(self, frame: DeadLettered) -> None:
-        asked, whole = self.dead_letters.dead_lettered(frame.id)
+        asked, whole = self.dead_letters.dead_lettered(frame.id, frame.back)
         self._to_broker(asked)
         if whole:
-            self.own.submit(DeadLetterDone(whole), None)
+            self.own.submit(self.dead_letters.ending(whole), None)
 
     def _to_broker(self, frames: Iterable[Frame]) -> None:
         for frame in frames:
@@ -309,6 +308,7 @@ class HostedQueue:
         self._unapplied = []
         self.expiries.restart()
         self.dead_letters.restored(self._outbox.broker)
+        self.commands.moving.restored()
         if self.verdicts is not None:
             self.verdicts.restored()
 
@@ -335,7 +335,7 @@ class HostedQueue:
             return False
         more = catch_up.next_chunks() if catch_up.given else False
         dispatcher, lock, consumers = self.dispatcher, self.lock, self.consumers
-        if self.expiries.heap:
+        if self.expiries.heap or self.state.delayed.heap:
             self.expiries.sweep()
         if dispatcher.resuming:
             again_ms = dispatcher.resumed((outbox.broker, self.inc), lock.held, now_ms)
@@ -352,11 +352,12 @@ class HostedQueue:
             consumers.gather()
         elif consumers.settlements.due_ms:
             outbox.set_timer(self.id, consumers.settlements.due_ms)
-        eager = bool(dispatcher.subscriptions or self.own or (self.prompt and self.prompt.expected()))
+        moving = dispatcher.moving and self.commands.moving.go_on()
+        eager = bool(dispatcher.subscriptions or moving or self.own or (self.prompt and self.prompt.expected()))
         if acks.needed or eager > acks.eager:
             acks.acknowledge(self.applied, eager)
         # A JOINING copy wants nothing: a grant to its broker would be an older incarnation's, which loses it.
-        wants = dispatcher.wants() if dispatcher.subscriptions and catch_up.status is SERVING else False
+        wants = bool((dispatcher.subscriptions or moving) and catch_up.status is SERVING and dispatcher.wants())
         if lock.held:
             next_owner, again_ms = lock.decide(now_ms, wants, wants or dispatcher.has_consumers())
             if again_ms:

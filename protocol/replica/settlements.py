@@ -6,7 +6,7 @@ lock: each of these orders what has gathered first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -18,7 +18,6 @@ from ..wire.queue_frames import ACCEPT, MODIFY, REJECT, RELEASE, Modification, S
 ACQUIRE_RUNS = 512
 """As many runs are enough for one event."""
 
-_EVENTS = {ACCEPT: Accept, RELEASE: Release, REJECT: Reject}
 _BACK = (RELEASE, MODIFY)
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -42,15 +41,20 @@ class Settling:
 
 
 class Settlements:
-    """Attributes:
+    """Args: released, the event of what is released.
+
+    Attributes:
     acquires: runs (flat) delivered to subscriptions that will settle them.
     acquires_accepted: runs delivered to subscriptions that will not: acquired is accepted.
     due_ms: when the acquires are ordered at the latest; 0 when none wait.
     """
 
-    __slots__ = ("_acquire_ms", "_settling", "acquires", "acquires_accepted", "due_ms")
+    __slots__ = ("_acquire_ms", "_events", "_settling", "acquires", "acquires_accepted", "due_ms")
 
-    def __init__(self, timing: Timing = DEFAULT_TIMING) -> None:
+    def __init__(
+        self, timing: Timing = DEFAULT_TIMING, released: Callable[[str, int, list[int]], Release] = Release
+    ) -> None:
+        self._events = {ACCEPT: Accept, RELEASE: released, REJECT: Reject}
         self._acquire_ms = timing.acquire_ms
         self.acquires: list[int] = []
         self.acquires_accepted: list[int] = []
@@ -88,7 +92,9 @@ class Settlements:
             self.due_ms = now_ms + self._acquire_ms
         return now_ms >= self.due_ms or len(self.acquires) + len(self.acquires_accepted) >= 3 * ACQUIRE_RUNS
 
-    def events(self, broker: str, inc: int, grant: int) -> list[tuple[AnyEvent | None, Settling | None]]:
+    def events(
+        self, broker: str, inc: int, grant: int, now_ms: int = 0
+    ) -> list[tuple[AnyEvent | None, Settling | None]]:
         """Take all that has gathered, as events in an order that keeps every rule: acquires before the settlements that
         quote them. Where all that a `Settling` asks is lost there is no event, and its answer is due at once."""
         events: list[tuple[AnyEvent | None, Settling | None]] = []
@@ -104,16 +110,17 @@ class Settlements:
             for kind, gathered in settling.items():
                 event: AnyEvent | None = None
                 if gathered.runs and (said := gathered.modification) is not None:
-                    event = Modify(broker, inc, gathered.runs, said.failed, said.annotations)
+                    due_ms = said.delay_ms and now_ms + said.delay_ms
+                    event = Modify(broker, inc, gathered.runs, said.failed, said.annotations, due_ms, now_ms)
                 elif gathered.runs:
-                    event = _EVENTS[kind](broker, inc, gathered.runs)  # type: ignore[index]
+                    event = self._events[kind](broker, inc, gathered.runs)  # type: ignore[index]
                 events.append((event, gathered))
         return events
 
 
 def _key(said: Modification) -> tuple[bool, bytes]:
     """Equal for those that go as one event."""
-    return said.failed, _encode(said.annotations)
+    return said.failed, _encode([said.annotations, said.delay_ms])
 
 
 def claim(held: dict[int, RangeSet], wanted: list[int]) -> tuple[list[int], list[int]]:

@@ -62,7 +62,7 @@ def queue_status(
     """How a queue is at one replica; `judged`: it may refuse messages, or hold its producers back."""
     counted = figures(state)
     return QueueStatus(
-        messages=state.available.count + state.acquired.messages(),
+        messages=state.available.count + state.acquired.messages() + state.delayed.ranges.count,
         available=state.available.count,
         acquired=state.acquired.messages(),
         dead_lettering=state.dead_lettering.count,
@@ -71,7 +71,7 @@ def queue_status(
         grant=state.grant,
         handovers=state.handovers,
         enqueued=state.enqueued,
-        dequeued=state.accepted + state.discarded + state.dead_lettered + state.expired,
+        dequeued=state.accepted + state.discarded + state.dead_lettered + state.expired + state.moved,
         accepted=state.accepted,
         discarded=state.discarded,
         dead_lettered=state.dead_lettered,
@@ -102,4 +102,6 @@ def queue_status(
         absent=sorted(state.fence.absent) if state.batches.dissolved else UNSET,
         duplicates=counted.duplicates,
         age_ms=age_ms(state, now_ms),
+        delayed=state.delayed.ranges.count,
+        moved=state.moved,
     )

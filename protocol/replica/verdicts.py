@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ..queue.applied import Applied
 from ..queue.observers import QueueObserver
+from ..queue.origins import NOBODY, client_in
 from ..queue.state import QueueState
 from ..ranges import pairs, size
 from ..wire.events import AnyEvent, Enqueue, Entry
@@ -52,7 +53,8 @@ class VerdictTeller(QueueObserver):
 
     def _judge(self, inc: int, number: int, client: str, numbers: list[int]) -> None:
         refused = self._refused(client, numbers)
-        if self._state.flow_stopped and size(refused) < size(numbers):
+        moved = client_in(client) == NOBODY  # from another queue: no producer is to be held back by it
+        if self._state.flow_stopped and size(refused) < size(numbers) and not moved:
             self._held[inc, number] = refused
         else:
             self._say(Judged(self._state.id, inc, [number], [refused], self._state.flow_stopped))

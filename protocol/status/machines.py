@@ -250,17 +250,17 @@ class QueueStatus(StatusStruct, kw_only=True):
     """A queue as one of its replicas has it. Counts are of messages, and begin when the queue is declared.
 
     Attributes:
-        messages: number of those that are available or acquired.
+        messages: number of those that are available, delayed or acquired.
         available: number of those that a consumer can have.
         acquired: number of those that consumers hold.
-        dead_lettering: number of dead ones that are on their way to the alternate exchange.
+        dead_lettering: number of dead ones that are on their way to the alternate exchange, and of moved ones.
         bytes: size of all messages in it, encoded.
         owner: the broker that has the consume lock, "" for none.
         grant: number of the last grant of the lock.
         handovers: how often the lock went from one broker to another.
         enqueued: number of all that ever came.
-        dequeued: number of all that went, which is the sum of the next four.
-        accepted, discarded, dead_lettered, expired: how they went.
+        dequeued: number of all that went, which is the sum of the next five.
+        accepted, discarded, dead_lettered, expired, moved: how they went.
         refused: number of the discarded ones that did not come in, at the queue's limit; no key where that cannot be.
         flow_stopped: it holds its producers back; no key where it never does.
         flow_stopped_count: how often it has begun to.
@@ -283,6 +283,7 @@ class QueueStatus(StatusStruct, kw_only=True):
             was deleted; the others there were rejected.
         dissolved: the brokers that know that it is deleted. absent: those that are out of it. No keys else.
         age_ms: for how long the oldest message has been in it, to a second or so; 0 where it is empty.
+        delayed: number of those that wait for their time.
     """
 
     messages: int
@@ -325,6 +326,8 @@ class QueueStatus(StatusStruct, kw_only=True):
     dissolved: list[str] | UnsetType = UNSET
     absent: list[str] | UnsetType = UNSET
     duplicates: int = 0
+    delayed: int = 0
+    moved: int = 0
 
 
 class OwnershipStatus(StatusStruct, kw_only=True):

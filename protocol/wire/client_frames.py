@@ -143,6 +143,7 @@ class Transfer(Frame):
         ttl: flat ``[index, ttl_ms, ...]`` of the messages that expire.
         headers: properties per message, for a headers exchange only, else None.
         several: (index, routing keys) of the messages that have more than one: in place of the one in `keys`.
+        delays: (index, ms, whether that is since the epoch and not from now) of the messages that are delayed.
     """
 
     handle: int
@@ -152,6 +153,7 @@ class Transfer(Frame):
     ttl: list[int] = []
     headers: list[dict[str, Any]] | None = None
     several: list[tuple[int, list[str]]] = []
+    delays: list[tuple[int, int, bool]] = []
 
 
 class Completed(Frame):

@@ -20,6 +20,7 @@ import msgspec
 from ..errors import BAD_FRAME, PeerError
 from .deletion_events import Dissolve, Dissolved
 from .event import Event
+from .move_events import Move, Moved
 from .policy_events import DropPolicy, PutPolicy
 from .use_events import Condemn, Exclusive, InUse, Lift, Recount
 
@@ -49,6 +50,7 @@ class Enqueue(Event, tag=2):
         origins, origin_of: of dead letters, which come from a queue: client ids, and per blob which of them sent it
             first. Empty: `client` did.
         at_ms: when the broker took the messages in, Unix ms by its clock; 0 from one before minor 9.
+        delays: flat ``[index, due_ms, ...]`` for the messages that nobody gets before.
     """
 
     client: str
@@ -59,6 +61,7 @@ class Enqueue(Event, tag=2):
     origins: list[str] = []
     origin_of: list[int] = []
     at_ms: int = 0
+    delays: list[int] = []
 
 
 class Acquire(Event, tag=3):
@@ -81,13 +84,18 @@ class Accept(Event, tag=4):
 
 
 class Release(Event, tag=5):
-    """Acquired messages return to their original positions."""
+    """Acquired messages return to their original positions.
+
+    Attributes:
+        redelivered: whether a consumer may have seen them: raises the delivery count and sets the redelivered flag.
+        at_ms: when, Unix ms, in a queue that looks at that (`queue/retries.py`); else 0.
+    """
 
     broker: str
     inc: int
     runs: list[int]
     redelivered: bool = True
-    """Whether a consumer may have seen them: raises the delivery count and sets the redelivered flag."""
+    at_ms: int = 0
 
 
 class Reject(Event, tag=6):
@@ -104,6 +112,7 @@ class Modify(Event, tag=16):
 
     Attributes:
         redelivered: this was an attempt at delivery, as of `Release`.
+        due_ms: nobody gets them before; 0: anybody may at once. at_ms: as of `Release`.
     """
 
     broker: str
@@ -111,6 +120,8 @@ class Modify(Event, tag=16):
     runs: list[int]
     redelivered: bool = False
     annotations: dict[str, Any] = {}
+    due_ms: int = 0
+    at_ms: int = 0
 
 
 class Own(Event, tag=7):
@@ -132,8 +143,15 @@ class Expire(Event, tag=8):
     ranges: list[int]
 
 
+class Due(Event, tag=17):
+    """The clock as an event: messages in these ranges that are delayed, and due at `now_ms`, are available."""
+
+    now_ms: int
+    ranges: list[int]
+
+
 class Purge(Event, tag=9):
-    """Discard the available messages, at most `count` from the head (0 means all)."""
+    """Discard the available messages, at most `count` from the head; 0 means all, and those that are delayed."""
 
     count: int
 
@@ -301,7 +319,10 @@ AnyEvent = (
     | Reject
     | Own
     | Expire
+    | Due
     | Purge
+    | Move
+    | Moved
     | DeadLetterDone
     | Dissolve
     | Dissolved

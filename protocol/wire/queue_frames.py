@@ -201,11 +201,13 @@ class Modification(msgspec.Struct, array_like=True, frozen=True):
         failed: it was an attempt at delivery: the delivery count rises.
         undeliverable_here: this consumer does not get them again, as long as it lives.
         annotations: merged into those that the next consumers see.
+        delay_ms: nobody gets them for so long.
     """
 
     failed: bool = False
     undeliverable_here: bool = False
     annotations: dict[str, Any] = {}
+    delay_ms: int = 0
 
 
 class Settle(Frame):
@@ -234,13 +236,30 @@ class Settled(Frame):
     lost: list[int]
 
 
+class MoveOrder(msgspec.Struct, array_like=True, frozen=True):
+    """Messages that are to go on, as in `move_events.Move`.
+
+    Attributes:
+        count: at most so many; 0: all that there are when it begins.
+        selector: only those that it wants; "": all.
+    """
+
+    token: str
+    exchange: str = ""
+    key: str = ""
+    by: str = ""
+    count: int = 0
+    selector: str = ""
+
+
 class QueueCommand(Frame):
-    """An order or question to one queue: name "stat" or "purge"."""
+    """An order or question to one queue: name "stat" or "purge", or "move" with its order."""
 
     queue: str
     number: int
     name: str
     argument: int = 0
+    move: MoveOrder | None = None
 
 
 class QueueReply(Frame):
@@ -259,8 +278,9 @@ class DeadLetter(Frame):
         first: of an exchange's own queue: position of the first. They go on from that exchange, each under its position
             as number, so a queue has each once, whatever batch it comes in.
         cause, positions, counts: why, and from where in the queue each; how often each was delivered in vain, as
-            in `Deliver.redelivered`.
-        key: by which they are routed; "": by the queue's name.
+            in `Deliver.redelivered`. Of moved messages `keys` and `expiry` are given, too.
+        key: by which they are routed; "": by the queue's name. Of moved messages the id of the queue they go to; "": by
+            `keys`.
         keys: by which each is routed there, one or several. expiry: as in `Enqueue`. wired: by the cluster's stream as
             it is there at least.
     """
@@ -282,5 +302,8 @@ class DeadLetter(Frame):
 
 
 class DeadLettered(Frame):
+    """`back`: positions, as ranges, of moved messages that nobody has taken."""
+
     queue: str
     id: int
+    back: list[int] = []

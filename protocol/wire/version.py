@@ -86,7 +86,13 @@ Queues whose messages expire by the queue's own time, which a member before 12 w
 nobody has used them for long, or end consumers that hold messages for long, which such a member would not know of:
 refused while one is in the cluster; `WiringSnapshot.idle`; `HeldTooLong` between processes of one version.
 `PutPolicy` and `DropPolicy`: a member before 12 would declare queues without what their policies say, so while one
-is in the cluster there are none."""
+is in the cluster there are none.
+`Transfer.delays`, `Enqueue.delays`, `Modification.delay_ms`, `Modify.due_ms`, `Due`, `QueueSnapshot.delayed`: a member
+before 12 would give delayed messages at once, so while one is in the cluster nothing is delayed. Queues with a delay
+for what comes back, with `Release.at_ms` and `Modify.at_ms`: refused likewise.
+`Move` and `Moved`, with `QueueSnapshot.move_targets` and `moves`, and `Counters.moved`: a member before 12 would pass
+over them, so while one is in the cluster nothing is moved. `QueueCommand.move` and `DeadLettered.back` between
+processes of one version."""
 KNOWS_WHO_ASKS = 12
 """The minor version from which members look where an event applies whether the client that asks may ask that."""
 KNOWS_DISSOLVED = 12
@@ -97,6 +103,8 @@ KNOWS_TIMES = 12
 """The minor version from which a member knows how long a queue's messages live, and since when nobody uses it."""
 KNOWS_POLICIES = 12
 """The minor version from which a member gives queues what their policies say."""
+KNOWS_DELAYS = 12
+"""The minor version from which members keep delayed messages from consumers until they are due."""
 KNOWS_DEAD_LETTERS = 11
 """The minor version from which a member sets messages aside for the alternate that nobody has rejected."""
 KNOWS_MADE_NAMES = 11
@@ -113,6 +121,8 @@ KNOWS_SEQUENCES = 8
 """The minor version from which a member stamps what it delivers from such a queue."""
 KNOWS_EXCHANGES = 8
 """The minor version from which a member acts upon the arguments of exchanges, and exclusive bindings."""
+KNOWS_MOVES = 12
+"""The minor version from which a member applies `Move`."""
 KNOWS_MODIFY = 8
 """The minor version from which a member applies `Modify`, and a broker takes one from a client."""
 KNOWS_EXCLUSIVE = KNOWS_RANKS = KNOWS_LINES = 8

@@ -26,6 +26,7 @@ from ..wire.version import (
     KNOWS_AUTO_DELETE,
     KNOWS_DEAD_LETTERS,
     KNOWS_DEDUPLICATION,
+    KNOWS_DELAYS,
     KNOWS_EXCHANGES,
     KNOWS_LIMITS,
     KNOWS_LINES,
@@ -143,6 +144,8 @@ def queue_known_from(arguments: dict[str, Any]) -> int:
         return KNOWS_DEDUPLICATION
     if settings.message_ttl_ms >= 0 or settings.expires_ms or settings.consumer_timeout_ms:
         return KNOWS_TIMES
+    if settings.retry_delay_s:
+        return KNOWS_DELAYS
     if settings.auto_delete or settings.exclusive:
         return KNOWS_AUTO_DELETE
     if settings.dead_letters or settings.delivery_limit or settings.dead_letter_key or settings.overflow == DEAD_LETTER:

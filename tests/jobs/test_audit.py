@@ -118,6 +118,13 @@ PLANTED: dict[str, tuple[int, str, Callable[[list[Row]], list[Row]]]] = {
         lambda r: later(r, kind="accept", inc=0, acquisition=acquisition(r, 31), **span(35, 36))),
     "set aside while acquired": (
         5, "set aside, but not available", lambda r: later(r, kind="set_aside", broker="", **span(35, 36))),
+    "acquired before it is due": (
+        2, "acquired before it was due",
+        lambda r: later(later(r, kind="delay", broker="", **span(45, 46)), kind="acquire", acquisition=99, **span(45, 46))),
+    "due though nothing delays it": (4, "due, but not delayed", lambda r: later(r, kind="due", broker="", **span(45, 46))),
+    "due, never given": (
+        4, "released or due, and passed over since",
+        lambda r: old(later(later(r, kind="delay", broker="", **span(43, 43)), kind="due", broker="", **span(43, 43)))),
     "dead-lettered twice": (5, "dead-lettered twice", lambda r: later(r, kind="dead_letter", broker="", **span(11, 12))),
     "dead-lettered without a reject": (
         5, "dead-lettered, but neither rejected nor set aside",
@@ -144,7 +151,7 @@ PLANTED: dict[str, tuple[int, str, Callable[[list[Row]], list[Row]]]] = {
     "settled after a release": (
         4, "settled by one who had given it back",
         lambda r: later(r, kind="accept", broker="b1", acquisition=acquisition(r, 11), **span(20, 20))),
-    "released, never given again": (4, "released, and passed over since", old),
+    "released, never given again": (4, "released or due, and passed over since", old),
     "requeued, never given again": (6, "requeued, and passed over since", old),
     "settled by the evicted": (
         6, "settled by one who was evicted",

@@ -136,6 +136,8 @@ class Alternates:
         known: Any = self.watch.models[source].batches.get(index) if source in self.watch.models else None
         if known is None:
             return  # a replica may apply it before anybody is told that it is committed
+        if index in self.watch.models[source].targets:
+            return  # moved: see `message_moves.py`
         broker, _ = known
         came = self._came.setdefault((stream, source, index), [])
         came += event.blobs

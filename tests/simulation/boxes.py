@@ -138,8 +138,13 @@ class Outbox:
         # In the ledger first: it may leave at once.
         self.number = number
         keys = self.user.ledger.several.one() if self.keyed else []
-        self.user.ledger.put(self, number, message if isinstance(message, Message) else Message(message), keys)
-        if keys:
+        ledger, delay = self.user.ledger, self.user.ledger.delays.sent(self.user.world.now_us // 1000)
+        ledger.put(self, number, message if isinstance(message, Message) else Message(message), keys, delay)
+        if delay is not None:
+            ledger.count("delayed")
+            seconds = (delay[0] + 0.5) / 1000  # of which the books make whole milliseconds
+            core.put_later(message, *((None, seconds) if delay[1] else (seconds, None)), keys or None)
+        elif keys:
             self.user.ledger.count("by several keys")
             core.put_to(message, keys)
         else:
@@ -285,6 +290,10 @@ class Inbox:
             self.other.add(message.position)
         model = self.user.ledger.watch.model_of(self.queue)
         said = None
+        if kind == RELEASE and (delay_ms := self.user.ledger.delays.back()):
+            self.user.ledger.count("released for later")
+            core.modify(message, True, delay=(delay_ms + 0.5) / 1000)
+            return
         if kind == RELEASE:
             said = self.user.ledger.modifies.instead(model is not None and not model.group)
         if said is None:

@@ -554,6 +554,11 @@ def same_state(name: str, state: Any, model: ModelQueue) -> None:
             if position in places:
                 raise Violation(f"I9 {where}: {position} is in two places")
             places[position] = ("held", broker, inc, acquisition)
+    if places.keys() & state.delayed.due.keys() or each(state.delayed.ranges.flat()) != sorted(state.delayed.due):
+        raise Violation(f"I9 {where}: of {state.delayed.due} some are in two places, or {state.delayed.ranges}")
+    places |= dict.fromkeys(state.delayed.due, "delayed")
+    if any(due_ms != model.due.get(position) for position, due_ms in state.delayed.due.items()):
+        raise Violation(f"{where}: {state.delayed.due} are delayed, the model says {model.due}")
     places |= dict.fromkeys(each(state.dead_lettering.flat()), "dead_lettering")
     wanted = dict(zip(model.live, map(model.place.__getitem__, model.live), strict=True))
     if places != wanted:
@@ -565,7 +570,7 @@ def same_state(name: str, state: Any, model: ModelQueue) -> None:
     for position, blob in model.live.items():
         if (said := sender_of(as_sent(blob) if model.relay else blob)) and state.origins.of(position) != said:
             raise Violation(f"{where}: {position} was sent by {said}, not by {state.origins.of(position)!r}")
-    went = (state.accepted, state.discarded, state.dead_lettered, state.expired)
+    went = (state.accepted, state.discarded, state.dead_lettered, state.expired, state.moved)
     if went != (theirs := tuple(model.went.get(how, 0) for how in GONE)):
         raise Violation(f"I9 {where}: {went} went as {GONE}, the model says {theirs}")
     if state.enqueued != len(model.place) or state.bytes != sum(map(len, model.live.values())):
@@ -573,6 +578,9 @@ def same_state(name: str, state: Any, model: ModelQueue) -> None:
     held_back = state.refused, state.flow_stopped, state.flow_stopped_count
     if held_back != (theirs := (sum(map(len, model.refused.values())), model.stopped, model.stops)):
         raise Violation(f"{where}: (refused, stopped, how often) are {held_back}, the model says {theirs}")
+    stands = {token: tuple(stands) for token, stands in state.batches.moves.items()}
+    if stands != (theirs := model.stands):
+        raise Violation(f"{where}: moves stand at {stands}, the model says {theirs}")
     same_counts(where, state, model)
     same_ids(where, state, model)
     same_expiry(where, state, model)

@@ -146,7 +146,9 @@ class Deliveries:
         if key in self.out:
             raise Violation(f"I10 {model.id}: {position} goes out at {broker} and is out at {self.out[key]}")
         gone = model.place[position] in ("accepted", "dead", "dead_lettering")
-        if gone and position not in model.pushed_out | model.expired:  # that its owner may not know yet
+        if (
+            gone and position not in model.pushed_out | model.expired | model.moved_out
+        ):  # that its owner may not know yet
             raise Violation(f"I11 {model.id}: {position} is delivered, and is {model.place[position]}")
         if (count is not None) != (position in model.returned):
             raise Violation(f"{model.id}: {position} says that it came back: {count is not None}; not so the log")

@@ -78,7 +78,11 @@ def compare_queue(where: str, checkpoint: CheckpointOnDisk, model: ModelQueue) -
         raise Violation(f"I23: {where} stands for {checkpoint.index} entries, and its queue has {index}")
     places: dict[int, object] = {}
     held = [(("held", broker, inc, acquisition), ranges) for broker, inc, acquisition, ranges in acquired]
-    for place, ranges in [("available", available), *held, ("dead_lettering", dead_lettering)]:
+    delayed: dict[int, int] = dict(rest[15]) if len(rest) > 15 else {}
+    later = [edge for position in sorted(delayed) for edge in (position, position)]
+    if delayed != {position: model.due.get(position) for position in delayed}:
+        raise Violation(f"I23: {where} at {index} has delayed {delayed}, the model says {model.due}")
+    for place, ranges in [("available", available), *held, ("dead_lettering", dead_lettering), ("delayed", later)]:
         if twice := places.keys() & set(each(ranges)):
             raise Violation(f"I23: {where} at {index} has {sorted(twice)[:5]} in two places")
         places |= dict.fromkeys(each(ranges), place)

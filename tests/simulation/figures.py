@@ -302,10 +302,11 @@ def _moment(model: ModelQueue) -> Moment:
     places = [model.place[position] for position in model.live]
     held = Counter(place[1] for place in places if isinstance(place, tuple))
     went = {name: model.went.get(how, 0) for name, how in
-            (("accepted", "accepted"), ("discarded", "discarded"), ("dead_lettered", "dead"), ("expired", "expired"))}  # fmt: skip
+            (("accepted", "accepted"), ("discarded", "discarded"), ("dead_lettered", "dead"), ("expired", "expired"), ("moved", "moved"))}  # fmt: skip
     return {
         "available": places.count("available"), "acquired": held.total(), "held_by": dict(held),
-        "messages": places.count("available") + held.total(), "dead_lettering": places.count("dead_lettering"),
+        "messages": places.count("available") + places.count("delayed") + held.total(),
+        "delayed": places.count("delayed"), "dead_lettering": places.count("dead_lettering"),
         "bytes": sum(map(len, model.live.values())), "enqueued": len(model.place), "owner": model.owner,
         "grant": model.grant, "dequeued": sum(went.values()), **went,
         **{name: model.counts.get(theirs, 0) for name, theirs in COUNTED.items()},

@@ -8,7 +8,7 @@ from typing import Any
 
 from mantamq.protocol.wire.queue_frames import Consume, Deliver
 
-from . import alerts, deaths, duplicates, lifetimes, timeouts
+from . import alerts, deaths, delays, duplicates, lifetimes, timeouts
 from .checkers import Watcher
 from .deliveries import Deliveries
 from .model import ModelQueue, Violation, each
@@ -88,11 +88,12 @@ class Kinds:
         self._windows = duplicates.WindowChoices(seed)
         self._lifetimes = lifetimes.LifetimeChoices(seed)
         self._timeouts = timeouts.TimeoutChoices(seed)
+        self._retries = delays.Retries(seed)
 
     def kind(self, alternate: str, fleeting: bool = False) -> Kind:
         """Of a new queue; empty: it is plain. `fleeting`: it may be deleted at any time, also by itself."""
         kind = self._windows.some(self._deaths.some(self._kind(fleeting), alternate))
-        return self._timeouts.some(self._lifetimes.some(kind), fleeting)
+        return self._timeouts.some(self._lifetimes.some(kind), fleeting) | self._retries.some()
 
     def _kind(self, fleeting: bool) -> Kind:
         if fleeting and any(LIMITS) and self._destroy and self._destroyers.random() < 0.7:
@@ -121,6 +122,9 @@ class Kinds:
         rng, arguments = self._rng, dict[str, Any]()
         for what, value in kind.items():
             if what == "overflow":
+                continue
+            if what == "retry_delay_s":
+                arguments["manta.retry_delay_s"] = value
                 continue
             if what in SHARE_NAMES:
                 arguments[self._shares.choice(SHARE_NAMES[what])] = self._shares.choice([value, str(value)])

@@ -18,6 +18,7 @@ from mantamq.protocol.wire.framing import encode_frame
 from .arrivals import Arrivals
 from .checkers import Watcher
 from .deaths import living
+from .delays import Delays
 from .duplicates import MessageIds
 from .model import ModelQueue, Violation, as_sent, each
 from .modifies import Modifies
@@ -39,11 +40,12 @@ Sender = tuple[str, int]
 @dataclass(slots=True)
 class Put:
     """A message as its user put it. Attributes: fields (in the order of `FIELDS`), at_us (when), keys (by which it goes; none:
-    by its subject)."""
+    by its subject), delay (ms, and whether that is since the epoch)."""
 
     fields: tuple[Any, ...]
     at_us: int
     keys: list[str]
+    delay: tuple[int, bool] | None = None
 
     @property
     def ttl_ms(self) -> int | None:
@@ -66,6 +68,7 @@ class Ledger:
         self.stops = Stops(0)
         self.several = SeveralKeys(0)
         self.ids = MessageIds(0)
+        self.delays = Delays(0)
         self.counts: dict[str, int] = {}
         self.lines: dict[str, str] = {}  # line -> its broker
         self._put: dict[Sender, dict[int, Put]] = {}
@@ -83,9 +86,11 @@ class Ledger:
 
     # ---- sending
 
-    def put(self, sender: Outbox, number: int, message: Message, keys: list[str]) -> None:
+    def put(
+        self, sender: Outbox, number: int, message: Message, keys: list[str], delay: tuple[int, bool] | None = None
+    ) -> None:
         fields = tuple(getattr(message, name) for name in FIELDS)
-        put = Put(fields, self.world.now_us, keys)
+        put = Put(fields, self.world.now_us, keys, delay)
         if not self.unsettled(sender.key):
             sender.stall.moved()
         self._put.setdefault(sender.key, {})[number] = put
@@ -105,7 +110,7 @@ class Ledger:
                 )
         ttl = dict(zip(frame.ttl[::2], frame.ttl[1::2], strict=True))
         puts = self._put[key]
-        several = dict(frame.several)
+        several, later = dict(frame.several), {index: (ms, since) for index, ms, since in frame.delays}
         for index, blob in enumerate(frame.blobs):
             put = puts.get(frame.first + index)
             fields = _fields(blob)
@@ -114,6 +119,10 @@ class Ledger:
             if ttl.pop(index, None) != put.ttl_ms:
                 raise Violation(
                     f"{client}: number {frame.first + index} of {handle} leaves with another's ttl: {frame.ttl}"
+                )
+            if later.pop(index, None) != put.delay:
+                raise Violation(
+                    f"{client}: number {frame.first + index} of {handle} leaves with the delays {frame.delays}"
                 )
             if several.pop(index, []) != put.keys:
                 raise Violation(
@@ -141,6 +150,12 @@ class Ledger:
                 raise Violation(f"{client}: {frame.handle} is mandatory, and {frame} completes what went to no queue")
             self._nowhere[sender.key] = self._nowhere.get(sender.key, 0) + len(each(frame.unroutable))
 
+    def undelayable(self, sender: Sender, numbers: list[int], code: str) -> bool:
+        """Whether those were refused since they were delayed, and came to an exchange that keeps its order."""
+        puts = self._put[sender]
+        exchanges = any(name.startswith("manta.exchange.") for name in self.watch.wiring.every)
+        return code == "not-allowed" and exchanges and all(puts[number].delay for number in each(numbers))
+
     def unroutable(self, sender: Sender) -> int:
         return self._nowhere.get(sender, 0)
 
@@ -166,8 +181,15 @@ class Ledger:
 
     def _enqueued(self, stream: str, event: events.Enqueue, puts: dict[int, Put], plain: bool) -> None:
         expiry = dict(zip(event.expiry[::2], event.expiry[1::2], strict=True))
+        delays = dict(zip(event.delays[::2], event.delays[1::2], strict=True))
         for index, (number, blob) in enumerate(zip(each(event.numbers), event.blobs, strict=True)):
             put = puts[number]
+            ms, since_epoch = put.delay or (0, False)
+            due_ms = ms if since_epoch else event.at_ms + ms
+            if delays.get(index, 0) != (due_ms if due_ms > event.at_ms and put.delay else 0):
+                raise Violation(
+                    f"{stream}: number {number} of {event.client} is due at {delays.get(index)}, not {due_ms}"
+                )
             if _fields(blob if plain else as_sent(blob))[0] != put.fields[0]:
                 raise Violation(f"{stream}: number {number} of {event.client} is another message")
             at_ms, ttl_ms = expiry.get(index), put.ttl_ms

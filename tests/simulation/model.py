@@ -22,7 +22,9 @@ DEFAULTS: list[Any] = [b"", None, None, None, None, None, None, False, None, Non
 """Of the fields that senders set."""
 NUMBER = "qpid.msg_sequence"
 """The property in which a message has its number in an exchange that numbers."""
-GONE = ("accepted", "discarded", "dead", "expired")
+GONE = ("accepted", "discarded", "dead", "expired", "moved")
+WAITING = ("available", "delayed")
+"""Where messages are that nobody holds."""
 
 
 class Violation(AssertionError):
@@ -72,6 +74,7 @@ def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
             queue.shares, queue.turn = shares, (len(shares) - 1, 0)
     queue.all_die = queue.alternate and arguments.get("manta.dead_letters") == "all"
     queue.tries = int(arguments.get("manta.delivery_limit") or arguments.get("x-delivery-limit") or 0)
+    queue.retry = [int(seconds * 1000) for seconds in arguments.get("manta.retry_delay_s", [])]
     queue.key = arguments.get("qpid.last_value_queue_key", "")
     queue.lives = int(arguments["x-message-ttl"]) if "x-message-ttl" in arguments else None
     queue.group = arguments.get("qpid.group_header_key", "")
@@ -150,7 +153,7 @@ class ModelQueue:
     """One queue.
 
     Attributes:
-        place: position -> "available", ("held", broker, inc, acquisition), "dead_lettering", or how it went (one of `GONE`).
+        place: position -> "available", "delayed", ("held", broker, inc, acquisition), "dead_lettering", or how it went (one of `GONE`).
         returned: position -> how often it came back flagged; 0: it came back, and was never delivered by what is said.
         seen: client -> the numbers it has had applied.
         arrived: blob -> how many copies were enqueued.
@@ -162,6 +165,7 @@ class ModelQueue:
     alternate: bool
     all_die: bool = False  # what expires goes to the alternate, too, and what is in it when it is deleted
     dissolved: list[str] = field(default_factory=list)  # the brokers that know that it is deleted
+    retry: list[int] = field(default_factory=list)  # for how many ms what comes back waits, the first time and so on
     tries: int = 0  # how often a message may come back after a delivery; 0: as often as it does
     causes: dict[int, str] = field(default_factory=dict)  # index of a batch that nobody rejected -> why it is one
     given_up: set[int] = field(default_factory=set)  # positions that came back too often, and are discarded
@@ -169,6 +173,7 @@ class ModelQueue:
     place: dict[int, object] = field(default_factory=dict)
     blobs: dict[int, bytes] = field(default_factory=dict)
     expiry: dict[int, int] = field(default_factory=dict)
+    due: dict[int, int] = field(default_factory=dict)  # position -> until when it is delayed, or was last
     returned: dict[int, int] = field(default_factory=dict)
     seen: dict[str, set[int]] = field(default_factory=dict)
     arrived: dict[bytes, int] = field(default_factory=dict)
@@ -218,6 +223,10 @@ class ModelQueue:
     keeps: bool = False  # and this one keeps the last
     through: int = 0  # the last position that has gone on
     again: bool = False  # the last is to go on once more
+    targets: dict[int, events.Move] = field(default_factory=dict)  # index of a batch -> the move it is of
+    stands: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)  # move -> behind, last, taken, back
+    moved_out: set[int] = field(default_factory=set)  # positions that a move has set aside, once or more often
+    foreign: set[str] = field(default_factory=set)  # clients by which moved messages come
     counts: dict[str, int] = field(
         default_factory=dict
     )  # what happened to messages, or to bytes -> how often, how many
@@ -266,19 +275,28 @@ class ModelQueue:
                 self.owner, self.grant = event.broker, event.grant
             case events.Expire():
                 for position in each(event.ranges):
-                    if self.place[position] == "available" and self.expiry.get(position, 1 << 60) <= event.now_ms:
+                    if self.place[position] in WAITING and self.expiry.get(position, 1 << 60) <= event.now_ms:
                         if self.all_die:
                             self.expired.add(position)
                             self._die(position, "expired")
                         else:
                             self._go(position, "expired")
+            case events.Due():
+                for position in each(event.ranges):
+                    if self.place.get(position) == "delayed" and self.due[position] <= event.now_ms:
+                        self.place[position] = "available"
             case events.Purge():
-                waiting = sorted(p for p in self.live if self.place[p] == "available")
+                what = ("available",) if event.count else WAITING
+                waiting = sorted(p for p in self.live if self.place[p] in what)
                 for position in waiting[: event.count or None]:
                     self.count("purged")
                     self._go(position, "discarded")
             case Dissolve():
                 return self._dissolve(event.broker)
+            case events.Move():
+                return self._move(event)
+            case events.Moved():
+                self._moved(event)
             case events.DeadLetterDone():
                 gone = self.batches.pop(event.batch, ("", []))[1]
                 for position in gone:
@@ -309,6 +327,40 @@ class ModelQueue:
             case _:
                 pass
         return True
+
+    def _move(self, event: events.Move) -> bool:
+        behind, _, taken, back = self.stands.get(event.token, (0, 0, 0, 0))
+        if (event.broker, event.grant) != (self.owner, self.grant) or event.inc <= self.out.get(event.broker, -1):
+            return False
+        if event.after != behind:
+            return False
+        chosen = [p for p in each(event.ranges) if self.place.get(p) == "available"]
+        self.stands[event.token] = event.upto, event.last, taken + len(chosen), back
+        for position in chosen:
+            self.moved_out.add(position)
+            if event.by == "discard":
+                self.count("purged")
+                self._go(position, "discarded")
+            else:
+                self.place[position] = "dead_lettering"
+        if chosen and event.by != "discard":
+            self.batches[self.index] = event.broker, chosen
+            self.targets[self.index] = event
+            self.causes[self.index] = "moved"
+        return True
+
+    def _moved(self, event: events.Moved) -> None:
+        _, batch = self.batches.pop(event.batch, ("", []))
+        move, back = self.targets.pop(event.batch, None), set(each(event.back))
+        for position in batch:
+            if position in back:
+                self.place[position] = "available"
+            else:
+                self._go(position, "moved")
+        if move is not None and (stands := self.stands.get(move.token)) is not None:
+            self.stands[move.token] = (*stands[:3], stands[3] + len(back & set(batch)))
+        if self.dissolved:
+            self._all_go()
 
     def _evict(self, event: events.Evict) -> bool:
         if event.inc <= self.out.get(event.broker, -1):
@@ -372,6 +424,7 @@ class ModelQueue:
 
     def _enqueue(self, event: events.Enqueue) -> bool:
         expiry = dict(zip(event.expiry[::2], event.expiry[1::2], strict=True))
+        delays = dict(zip(event.delays[::2], event.delays[1::2], strict=True))
         seen = self.seen.setdefault(event.client, set())
         before = len(self.place)
         for index, (number, blob) in enumerate(zip(each(event.numbers), event.blobs, strict=True)):
@@ -386,7 +439,7 @@ class ModelQueue:
                 self.went["discarded"] = self.went.get("discarded", 0) + 1
                 self.count("come before")
                 self.pushed_out.add(position)
-                self.arrived[blob] = self.arrived.get(blob, 0) + 1
+                self.arrived[blob] = self.arrived.get(blob, 0) + (event.client not in self.foreign)
                 continue
             if self.destroyed or self._too_much(blob):
                 if self.full == "self-destruct" and not self.destroyed:
@@ -399,14 +452,14 @@ class ModelQueue:
                 self.went["discarded"] = self.went.get("discarded", 0) + 1
                 self.refused.setdefault(event.client, set()).add(number)
                 self.pushed_out.add(position)
-                self.arrived[blob] = self.arrived.get(blob, 0) + 1
+                self.arrived[blob] = self.arrived.get(blob, 0) + (event.client not in self.foreign)
                 continue
             self.place[position] = "available"
             self._comes(blob)
             self.count("bytes in", len(blob))
             self.blobs[position] = self.live[position] = blob
             plain = as_sent(blob) if self.relay else blob
-            self.arrived[plain] = self.arrived.get(plain, 0) + 1
+            self.arrived[plain] = self.arrived.get(plain, 0) + (event.client not in self.foreign)
             if self.relay:
                 self.place[position] = "dead_lettering"
             ends = [expiry[index]] if index in expiry else []
@@ -414,6 +467,8 @@ class ModelQueue:
                 ends.append(event.at_ms + self.lives)
             if ends:
                 self.expiry[position] = min(ends)
+            if index in delays:
+                self.place[position], self.due[position] = "delayed", delays[index]
             self._replace(position)
             self._push_out()
         if self.dissolved:
@@ -457,7 +512,7 @@ class ModelQueue:
         inside = sorted(self._inside())
         sizes = [len(self.live[p]) + 64 for p in inside]
         while len(inside) + 1 > self.most[0] or sum(sizes) + len(blob) + 64 > self.most[1]:
-            if self.full in ("reject", "self-destruct") or self.place[inside[0]] != "available":
+            if self.full in ("reject", "self-destruct") or self.place[inside[0]] not in WAITING:
                 return True
             del inside[0], sizes[0]
         return False
@@ -469,7 +524,7 @@ class ModelQueue:
             if len(inside) <= self.most[0] and sum(len(self.live[p]) + 64 for p in inside) <= self.most[1]:
                 return
             if self.full == "dead-letter":
-                inside = [p for p in inside if self.place[p] == "available"]
+                inside = [p for p in inside if self.place[p] in WAITING]
                 if not inside:
                     return
             oldest = min(inside, key=lambda p: (self.level(p), p))
@@ -579,6 +634,8 @@ class ModelQueue:
                 if isinstance(event, events.Modify) and event.annotations:
                     self.notes[position] = noted(self.notes.get(position, {}), event.annotations)
                     self.notes_at.setdefault(position, []).append((self.index, self.notes[position]))
+                if isinstance(event, events.Modify) and event.due_ms:
+                    self.place[position], self.due[position] = "delayed", event.due_ms
             elif self.alternate:
                 self.place[position] = "dead_lettering"
                 dead_lettering.append(position)
@@ -589,6 +646,10 @@ class ModelQueue:
             self.batches[self.index] = event.broker, dead_lettering
         for position in back:
             self._tried(position)
+            if self.retry and event.redelivered and self.place[position] == "available":
+                wait_ms = [*self.retry, *self.retry[-1:] * self.returned[position]][self.returned[position] - 1]
+                if wait_ms:
+                    self.place[position], self.due[position] = "delayed", event.at_ms + wait_ms
 
 
 class ModelWiring:

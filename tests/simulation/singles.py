@@ -82,6 +82,7 @@ class Singles:
             and model.place[position] != "dead_lettering"
             and model.expiry.get(position, now_ms + 1) > now_ms
             and position not in self._astray
+            and position not in model.due  # it comes when it is due
         ]
         self._astray.difference_update(each(frame.ranges))
         if skipped:

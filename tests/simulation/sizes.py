@@ -17,6 +17,8 @@ def at_most(size: int, limits: Limits) -> Limits:
         fetch_bytes=min(size, limits.fetch_bytes),
         update_piece_bytes=min(PIECE_FOLD * size, limits.update_piece_bytes),
         dead_letter_bytes=min(size, limits.dead_letter_bytes),
+        move_bytes=min(size, limits.move_bytes),
+        move_answered=min(size, limits.move_answered),
         request_bytes=min(size, limits.request_bytes),
         run_looks=min(size, limits.run_looks),
         apply_entries=min(2 * size, limits.apply_entries),

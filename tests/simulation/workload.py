@@ -27,6 +27,7 @@ from .claims import Claims
 from .clients import Client, Item, Link
 from .conditions import Conditions
 from .credits import Credits
+from .delays import Delays, Due
 from .deliveries import Deliveries
 from .disk_stories import has_stores
 from .dissolved import Remains
@@ -43,6 +44,7 @@ from .ledger import Ledger
 from .lifetimes import Lifetimes
 from .lines import Line
 from .made_names import MadeNames
+from .message_moves import MessageMoves
 from .model import Violation
 from .modifies import Modifies, Undeliverable
 from .moves import Moves
@@ -179,6 +181,7 @@ class Story:
         self.ledger.stops = Stops(seed)
         self.ledger.several = SeveralKeys(seed)
         self.ledger.ids = MessageIds(seed)
+        self.ledger.delays, self.due = Delays(seed), Due(self.world, self.watch)
         self.operations = 0
         self.lives = False
         self.clients: list[Client] = []
@@ -201,6 +204,7 @@ class Story:
         self.made_names = MadeNames(self.watch, seed)
         self.lifetimes = Lifetimes(self.world, self.watch)
         self.timeouts = Timeouts(self.world, self.watch)
+        self.message_moves = MessageMoves(self.watch, seed)
         self.own_queues = OwnQueues(self.world, self.watch, seed)
         self.policies = Policies(self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
@@ -444,6 +448,7 @@ class Story:
             self.auto_deletes.maybe(self)
             self.idle_queues.maybe(self)
             self.made_names.maybe(self)
+            self.message_moves.maybe(self)
             self.own_queues.maybe(self)
             self.policies.maybe(self)
             self.figures.maybe([client for client in self._lined if client.opened and client.alive])
@@ -753,11 +758,13 @@ class Story:
             for handle, link in drainer.links.items():
                 if link.open:
                     drainer.flow(handle, 100_000)
+        self.due.calm_ms = world.now_us // 1000
         self.until(
             lambda: self._drain(draining, alive) and self._accept_all(alive) and self._behaves() and self._drained(),
             "queues are drained",
             HEAL_US,  # some take one message at a time, of a thousand, with two rounds or flushes for each
         )
+        self.due.over()
         links = [(client, handle, link) for client in alive for handle, link in client.links.items()]
         self.until(lambda: all(len(link.answered) == link.settles or link.ended for _, _, link in links), "settlements")
         self.until(lambda: all(link.ended for _, _, link in links if link.closing), "detaches")
@@ -940,11 +947,13 @@ class Story:
         for user in self.users:
             for what, error in user.errors:
                 once = error.code == "connection-lost" and (user.over or what in ("purge", "delete_queue"))
-                if error.code not in CODES and not once:
+                full = error.code == "resource-limit-exceeded" and what == "move"
+                if error.code not in CODES and not once and not full:
                     raise Violation(f"{user.name}: {what} is refused without cause: {error!r}")
             for outbox in user.outboxes.values():
                 outbox.failed = [one for one in outbox.failed if not (outbox.mandatory and one[1] == "unroutable")]
                 outbox.failed = [one for one in outbox.failed if one[1] != "resource-limit-exceeded"]
+                outbox.failed = [one for one in outbox.failed if not self.ledger.undelayable(outbox.key, *one)]
                 if outbox.failed and not (outbox.target or "").startswith("t"):
                     raise Violation(f"{user.name}: refused without cause: {outbox.failed[:3]} to {outbox.target}")
 

@@ -24,6 +24,8 @@ CALLS = {
     "bind_exchange": [Connection.bind_exchange, AsyncConnection.bind_exchange],
     "modify": [Session.modify, AsyncSession.modify],
     "send_to": [Sender.send_to, AsyncSender.send_to],
+    "send_later": [Sender.send_later, AsyncSender.send_later],
+    "release": [Session.release, AsyncSession.release],
 }
 
 

@@ -196,6 +196,7 @@ MAY_BE_DEAD = {
 MAY_SHARE_NAME = {
     "Session": "the two ends of one session",
     "Management": "the two ends of one talk: what a client asks, and the broker that answers",
+    "Moved": "the event that the copies of moved messages are there, and what its client is told of a move",
     "Empty": "Ray's name and ours in one class, so that both catch it",
     "Full": "Ray's name and ours in one class, so that both catch it",
     "InUse": "the event that a queue has consumers, and the error that its deletion gets for that",

@@ -149,3 +149,24 @@ async def test_the_asyncio_twin(cluster):
             await receiver.fetch(5)
         await session.acknowledge(message)
         assert session.lost == [("q", message.position)]
+
+
+def test_where_what_comes_back_waits_so_does_what_was_held_for_too_long(cluster, connection):
+    connection.declare_queue("q", consumer_timeout_s=2, retry_delay_s=[3])
+    session = connection.session()
+    slow = session.receiver("q", capacity=2, window="unaccepted")
+    send(session, "1", "2")
+    assert slow.fetch(5).body == b"1"
+    pass_time(cluster, 2.5)
+    with pytest.raises(TimedOut):
+        slow.fetch(5)
+    wait_until(lambda: connection.queue("q")["delayed"] == 2)
+    other = session.receiver("q")
+    pass_time(cluster, 2)
+    with pytest.raises(Empty):
+        other.fetch(0.1)
+    pass_time(cluster, 1.5)
+    assert [(message.body, message.delivery_count) for message in (other.fetch(5), other.fetch(5))] == [
+        (b"1", 1),
+        (b"2", 1),
+    ]

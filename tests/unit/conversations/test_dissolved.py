@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from cluster_in_memory import Client, MemoryCluster
 from mantamq.client.message import Message
-from mantamq.protocol.errors import DELETED, IN_USE, NOT_FOUND
+from mantamq.protocol.errors import DELETED, IN_USE, NOT_EMPTY, NOT_FOUND
 from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.client_frames import (
     Attached,
@@ -41,10 +41,10 @@ def declared(cluster: MemoryCluster, broker: str = "b1", **arguments: Any) -> Cl
     return client
 
 
-def sent(client: Client, count: int, exchange: str = "", handle: int = 7) -> None:
+def sent(client: Client, count: int, exchange: str = "", handle: int = 7, delays: Any = ()) -> None:
     client.send(AttachSender(handle, exchange, "q"))
     blobs = [encode(Message(f"{n}".encode())) for n in range(1, count + 1)]
-    client.send(Transfer(handle, 1, blobs))
+    client.send(Transfer(handle, 1, blobs, delays=list(delays)))
 
 
 def holder(cluster: MemoryCluster, broker: str, credit: int, queue: str = "q") -> Client:
@@ -141,6 +141,72 @@ def test_what_was_on_its_way_comes_to_the_alternate_too():
     cluster.pass_time(3 * BEAT_MS)
     assert late.take(Completed) and letters(cluster) == [(b"late", "deleted")]
     assert kept(cluster) == {"dead"}
+
+
+def test_what_is_delayed_goes_at_once_and_so_does_what_comes_late():
+    cluster = MemoryCluster()
+    client, late = declared(cluster), cluster.client("b2")
+    sent(client, 3, delays=[(0, 3_600_000, False), (2, 3_600_000, False)])
+    late.send(AttachSender(7, "", "q"))
+    assert client.command("delete_queue", name="q", if_empty=True).code == NOT_EMPTY
+    held = cluster.hold(Request)
+    late.send(Transfer(7, 1, [encode(Message(b"late"))], delays=[(0, 3_600_000, False)]))
+    client.send(Command(9, "delete_queue", {"name": "q"}))
+    for _ in range(10):
+        others = [one for one in held if one[1].peer != "b2"]
+        held[:] = [one for one in held if one[1].peer == "b2"]
+        cluster._inbox += others
+        cluster.pass_time(BEAT_MS)
+    assert [reply.value for reply in client.take(Reply)] == [{"changed": True, "dead_letters": 3}]
+    cluster.let_go(held)
+    cluster.pass_time(3 * BEAT_MS)
+    assert letters(cluster) == [(body, "deleted") for body in (b"1", b"2", b"3", b"late")]
+    assert kept(cluster) == {"dead"}, "it is not waited for what would be due in an hour"
+
+
+def test_what_is_on_its_way_to_a_queue_that_is_deleted_is_that_queues_letter_once():
+    cluster = MemoryCluster()
+    client, mover = declared(cluster), cluster.client("b2")
+    assert client.command("declare_queue", name="from").code == ""
+    client.send(AttachSender(8, "", "from"))
+    client.send(Transfer(8, 1, [encode(Message(b"%d" % n)) for n in range(3)]))
+    held = cluster.hold(Request)
+    mover.send(Command(5, "move", {"name": "from", "token": "t", "key": "q"}))
+    asked = False
+    for _ in range(20):  # what b2 asks for stays on its way, and all else goes on
+        others = [one for one in held if one[1].peer != "b2"]
+        held[:] = [one for one in held if one[1].peer == "b2"]
+        cluster._inbox += others
+        if held and not asked:
+            asked = True
+            client.send(Command(9, "delete_queue", {"name": "q"}))
+        cluster.pass_time(BEAT_MS)
+    assert asked and kept(cluster) == {"dead", "from", "q"} and not mover.take(Reply)
+    cluster.let_go(held)
+    cluster.pass_time(5 * BEAT_MS)
+    assert letters(cluster) == [(b"%d" % n, "deleted") for n in range(3)]
+    assert [reply.value for reply in mover.take(Reply)] == [{"moved": 3, "left": 0, "more": False}]
+    assert client.command("queue", name="from").value["messages"] == 0 and kept(cluster) == {"dead", "from"}
+
+
+def test_what_a_move_brings_back_to_a_deleted_queue_is_its_letter():
+    cluster = MemoryCluster()
+    client, mover = declared(cluster), cluster.client("b2")
+    small = {"qpid.max_count": 1, "qpid.policy_type": "reject"}
+    assert client.command("declare_queue", name="small", arguments=small).code == ""
+    sent(client, 3)
+    held = cluster.hold(DeadLetter)
+    mover.send(Command(5, "move", {"name": "q", "token": "t", "key": "small"}))
+    cluster.pass_time(5 * BEAT_MS)
+    assert [received.frame.cause for _, received in held] == ["moved"]
+    client.send(Command(9, "delete_queue", {"name": "q"}))
+    cluster.pass_time(3 * BEAT_MS)
+    assert [reply.value["dead_letters"] for reply in client.take(Reply)] == [0]
+    assert kept(cluster) == {"dead", "q", "small"}, "it is waited for what is on its way"
+    cluster.let_go(held)
+    cluster.pass_time(5 * BEAT_MS)
+    assert letters(cluster) == [(b"2", "deleted"), (b"3", "deleted")] and kept(cluster) == {"dead", "small"}
+    assert client.command("queue", name="small").value["messages"] == 1
 
 
 def test_a_settlement_behind_the_end_is_lost():

@@ -135,6 +135,8 @@ QUEUE = [
     "dead_deleted",
     "age_ms",
     "duplicates",
+    "delayed",
+    "moved",
 ]
 DEFINITION = ["name", "id", "durable", "alternate", "arguments", "kind", "definition", "kept_by"]
 TAP = ["streams", "untold", "events", "dropped", "directory", "rows", "unwritten", "error"]

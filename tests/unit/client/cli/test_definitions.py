@@ -91,7 +91,8 @@ QUEUES: dict[str, dict[str, Any]] = {
     "times": {"x-message-ttl": 60_000, "x-expires": 10**9, "x-consumer-timeout": 5},
     "once": {"manta.dedupe_window_s": 5, "manta.dedupe_window_count": 100},
     "passing": {"manta.auto_delete": True, "qpid.auto_delete_timeout": 5},
-    "letters": {"manta.dead_letters": "rejected", "manta.delivery_limit": 3, "manta.dead_letter_key": "k"},
+    "letters": {"manta.dead_letters": "rejected", "manta.delivery_limit": 3, "manta.dead_letter_key": "k",
+                "manta.retry_delay_s": [0.5, 5.0]},
     "alerts": {
         "qpid.alert_count_up": 10, "qpid.alert_count_down": 2, "qpid.alert_size_up": 1000, "qpid.alert_size_down": 10,
         "manta.alert_age_up": 60, "manta.alert_age_down": 5, "qpid.alert_repeat_gap": 7,

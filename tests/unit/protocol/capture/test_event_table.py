@@ -8,6 +8,7 @@ import pytest
 from mantamq.protocol.capture.event_rows import rows
 from mantamq.protocol.capture.event_table import LOG_KINDS, TYPES, Row, check_kinds
 from mantamq.protocol.queue.applied import Applied
+from mantamq.protocol.queue.retries import Retries
 from mantamq.protocol.queue.ring import Ring
 from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
@@ -21,6 +22,7 @@ from mantamq.protocol.wire.events import (
     Condemn,
     DeadLetterDone,
     DeclareQueue,
+    Due,
     Enqueue,
     Entry,
     Evict,
@@ -31,6 +33,9 @@ from mantamq.protocol.wire.events import (
     Lift,
     Lost,
     Member,
+    Modify,
+    Move,
+    Moved,
     Own,
     Purge,
     Recount,
@@ -39,6 +44,7 @@ from mantamq.protocol.wire.events import (
     Release,
     Start,
     Supervise,
+    encode_event,
 )
 from mantamq.protocol.wire.policy_events import DropPolicy, PutPolicy
 
@@ -151,6 +157,34 @@ def test_what_is_gone_is_told_in_runs():
     assert (row.kind, row.count) == ("purge", 0)
 
 
+def test_what_is_delayed_and_due_is_told():
+    machine = Machine()
+    machine(Enqueue("c/1", [1, 1], [b"x"]))
+    (enqueue, delay) = machine(Enqueue("c/1", [1, 3], [b"x"] * 3, delays=[0, 60, 2, 50]))
+    assert (enqueue.kind, spans([enqueue])) == ("enqueue", [(2, 3)])
+    assert (delay.kind, delay.value, delay.part, delay.client, spans([delay])) == ("delay", 50, 1, "", [(3, 3)])
+    (due,) = machine(Due(50, [1, 3]))
+    assert (due.kind, due.value, spans([due])) == ("due", 50, [(3, 3)])
+    machine(Own("b1", 1))
+    machine(Acquire("b1", 1, 1, [1, 1, 3]))
+    (release, delay) = machine(Modify("b1", 1, [1, 1, 2], True, {}, 70))
+    assert (release.kind, delay.kind, delay.value, spans([delay])) == ("release", "delay", 70, [(1, 2)])
+
+
+def test_what_waits_by_the_queues_own_word_is_told_too():
+    machine = Machine()
+    machine.state.include(Retries(machine.state, [0, 0.5]))
+    for event in (enqueue(2), Own("b1", 1), Acquire("b1", 1, 1, [1, 1, 2]), Release("b1", 1, [1, 2, 2], True, 10)):
+        (row,) = machine(event)
+    assert (row.kind, spans([row])) == ("release", [(2, 2)]), "the first time it does not wait"
+    machine(Acquire("b1", 1, 1, [2, 2, 2]))
+    *released, delay = machine(Release("b1", 1, [1, 1, 1, 2, 2, 2], True, 20))
+    assert [(row.kind, spans([row])) for row in released] == [("release", [(1, 1)]), ("release", [(2, 2)])]
+    assert (delay.kind, delay.value, delay.part, spans([delay])) == ("delay", 520, 2, [(2, 2)])
+    (due,) = machine(Due(520, [1, 2]))
+    assert spans([due]) == [(2, 2)]
+
+
 def test_a_rejoin_puts_older_incarnations_out():
     machine = Machine()
     machine(enqueue(9))
@@ -252,3 +286,18 @@ def test_every_kind_of_the_cluster_stream_can_be_asked_for(event, kind):
     found = rows(CLUSTER, Entry((1, 1), 1, "", 0, 0, b""), event, Applied(), 0)
     assert [row.kind for row in found] == [kind]
     check_kinds([kind])
+
+
+def test_moved_messages_have_rows_of_where_they_went_and_came_back() -> None:
+    state = QueueState("q#1")
+    found = []
+    for event in (
+        Own("b1", 1), Enqueue("", [], [b"1", b"2", b"3"]), Move("t", "b1", 1, 1, 0, 3, 3, [1, 3], "", "to#2", "queue"),
+        Moved(3, [2, 2]), Move("u", "b1", 1, 1, 0, 3, 3, [2, 2], by="discard"),
+    ):  # fmt: skip
+        entry = Entry((1, 1), state.index + 1, "b1.r0", 1, 1, encode_event(event))
+        done = state.apply(event)
+        found += [(row.kind, row.position_first, row.position_last) for row in rows("q#1", entry, event, done, 0)]
+    assert found[2:] == [
+        ("move", 0, 0), ("set_aside", 1, 3), ("moved", 1, 1), ("moved", 3, 3), ("move_back", 2, 2), ("purge", 2, 2),
+    ]  # fmt: skip

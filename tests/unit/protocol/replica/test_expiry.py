@@ -7,7 +7,8 @@ from mantamq.protocol.queue.dispatch import Dispatcher
 from mantamq.protocol.queue.policies import policies_of
 from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
-from mantamq.protocol.replica.expiry import Expiries, rank
+from mantamq.protocol.replica.dues import rank
+from mantamq.protocol.replica.expiry import Expiries
 from mantamq.protocol.replica.own_events import OwnEvents
 from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.events import Enqueue, Expire, Own

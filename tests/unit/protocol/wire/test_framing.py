@@ -22,7 +22,7 @@ from mantamq.protocol.wire.kinds import CLIENT_KINDS, KIND_OF, KINDS
 from mantamq.protocol.wire.link_frames import Ping
 from mantamq.protocol.wire.log_frames import Append, LogDropped, Request
 from mantamq.protocol.wire.majority_frames import Waiting
-from mantamq.protocol.wire.queue_frames import Interest, Modification
+from mantamq.protocol.wire.queue_frames import Interest, Modification, MoveOrder
 from mantamq.protocol.wire.store_frames import Write
 
 numbers = st.integers(0, 2**40)
@@ -47,8 +47,10 @@ BY_TYPE = {
     "list[tuple[int, str, list[int]]]": st.lists(st.tuples(numbers, text, st.lists(numbers, max_size=4)), max_size=3),
     "list[Waiting]": st.lists(WAITING, max_size=2), "dict[str, int]": st.dictionaries(text, numbers, max_size=3),
     "list[tuple[int, list[str]]]": st.lists(st.tuples(numbers, st.lists(text, max_size=2)), max_size=2),
+    "list[tuple[int, int, bool]]": st.lists(st.tuples(numbers, numbers, st.booleans()), max_size=2),
     "list[list[str]]": st.lists(st.lists(text, max_size=2), max_size=2),
     "Modification | None": st.none() | MODIFICATION,
+    "MoveOrder | None": st.none() | st.builds(MoveOrder, text, text, text, text, numbers, text),
 }  # fmt: skip
 
 
@@ -135,7 +137,7 @@ def test_golden_bytes():
     """What is on the wire does not change by accident: these bytes are version 1's."""
     assert encode_frame(Ping()) == bytes([1, 0, 0, 0, 1, 6, 0x90])
     transfer = Transfer(3, 7, [b"ab"], None, [0, 1000])
-    assert encode_frame(transfer).hex() == "01000000106797030791c4026162c09200cd03e8c090"
+    assert encode_frame(transfer).hex() == "01000000116798030791c4026162c09200cd03e8c09090"
     assert encode_event(events.Own("b2", 5, "b1")).hex() == "9407a2623205a26231"
     assert encode_event(events.Accept("b1", 9, [4, 1, 2])).hex() == "9404a262310993040102"
 
