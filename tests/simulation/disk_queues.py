@@ -14,6 +14,13 @@ from .disk_parser import CHECKPOINT, ENTRIES, MESSAGE, ParsedLog, StreamOnDisk
 from .model import ModelQueue, Violation, each
 
 ENQUEUE = 2
+OUTLINE = (
+    "index", "next_position", "available", "acquired", "dead_lettering", "batches", "deliveries", "expiry", "owner",
+    "grant", "numbers", "evicted", "absent", "counters", "marks", "refusals", "flow_stopped", "turn", "tallies", "uncounted",
+    "annotations", "origins", "origin_runs", "times", "causes", "died", "dissolved", "ids", "id_times", "delayed",
+    "move_targets", "moves",
+)  # fmt: skip
+"""The fields of an outline in the order in which they are written; the first 14 are always there."""
 Numbers = dict[str, tuple[int, int, int]]
 
 
@@ -70,19 +77,18 @@ class CheckpointOnDisk:
 def compare_queue(where: str, checkpoint: CheckpointOnDisk, model: ModelQueue) -> None:
     """A checkpoint's queue is the model's at its index: what is complete is there, in order, and what is accepted is
     not."""
-    index, next_position, available, acquired, dead_lettering, _, repeated, _, owner, grant, numbers, *rest = _read(
-        checkpoint.outline
-    )
-    marks: list[int] = rest[3] if len(rest) > 3 else []
+    said = dict(zip(OUTLINE, _read(checkpoint.outline), strict=False))
+    index, next_position = said["index"], said["next_position"]
     if index != checkpoint.index:
         raise Violation(f"I23: {where} stands for {checkpoint.index} entries, and its queue has {index}")
     places: dict[int, object] = {}
-    held = [(("held", broker, inc, acquisition), ranges) for broker, inc, acquisition, ranges in acquired]
-    delayed: dict[int, int] = dict(rest[15]) if len(rest) > 15 else {}
+    held = [(("held", broker, inc, acquisition), ranges) for broker, inc, acquisition, ranges in said["acquired"]]
+    delayed: dict[int, int] = dict(said.get("delayed", []))
     later = [edge for position in sorted(delayed) for edge in (position, position)]
     if delayed != {position: model.due.get(position) for position in delayed}:
         raise Violation(f"I23: {where} at {index} has delayed {delayed}, the model says {model.due}")
-    for place, ranges in [("available", available), *held, ("dead_lettering", dead_lettering), ("delayed", later)]:
+    others = [("dead_lettering", said["dead_lettering"]), ("delayed", later)]
+    for place, ranges in [("available", said["available"]), *held, *others]:
         if twice := places.keys() & set(each(ranges)):
             raise Violation(f"I23: {where} at {index} has {sorted(twice)[:5]} in two places")
         places |= dict.fromkeys(each(ranges), place)
@@ -95,18 +101,26 @@ def compare_queue(where: str, checkpoint: CheckpointOnDisk, model: ModelQueue) -
     if bodies != model.live:
         wrong = [position for position in model.live if bodies.get(position) != model.live[position]]
         raise Violation(f"I23: {where} at {index} has not the bodies of {wrong[:5]}")
-    uncounted: list[int] = rest[8] if len(rest) > 8 else []
-    notes = dict(rest[9]) if len(rest) > 9 else {}
+    notes = dict(said.get("annotations", []))
     if notes != {p: model.notes[p] for p in model.notes.keys() & model.live.keys()}:
         raise Violation(f"I23: {where} at {index} has noted {notes}, the model says {model.notes}")
-    counts = dict.fromkeys(each(marks), 1) | dict(repeated) | dict.fromkeys(each(uncounted), 0)
+    uncounted = dict.fromkeys(each(said.get("uncounted", [])), 0)
+    counts = dict.fromkeys(each(said.get("marks", [])), 1) | dict(said["deliveries"]) | uncounted
     if counts != {p: model.returned[p] for p in model.returned.keys() & model.live.keys()}:
         raise Violation(f"I23: {where} at {index} was delivered {counts}, the model says {model.returned}")
-    if (owner, grant) != (model.owner, model.grant):
-        raise Violation(f"I23: {where} at {index} is {owner!r}'s under {grant}, not {model.owner!r}'s")
+    if (said["owner"], said["grant"]) != (model.owner, model.grant):
+        raise Violation(f"I23: {where} at {index} is {said['owner']!r}'s under {said['grant']}, not {model.owner!r}'s")
     known = {client: max(seen) for client, seen in model.seen.items() if seen}
-    if dict(numbers) != known:
-        raise Violation(f"I23: {where} at {index} knows the numbers {numbers}, the model says {known}")
+    if dict(said["numbers"]) != known:
+        raise Violation(f"I23: {where} at {index} knows the numbers {said['numbers']}, the model says {known}")
+    if said.get("dissolved", []) != model.dissolved:
+        raise Violation(f"I23: {where} at {index}: {said['dissolved']} know that it is deleted, not {model.dissolved}")
+    stands = {token: tuple(stands) for token, *stands in said.get("moves", [])}
+    targets = {batch: tuple(to) for batch, *to in said.get("move_targets", [])}
+    if stands != model.stands or targets != {
+        batch: (move.token, move.exchange, move.key, move.by) for batch, move in model.targets.items()
+    }:
+        raise Violation(f"I23: {where} at {index} has moves {stands}, {targets}, not {model.stands}, {model.targets}")
 
 
 def compare_numbers(where: str, checkpoint: CheckpointOnDisk, numbers: Numbers) -> None:

@@ -7,6 +7,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from mantamq.protocol.errors import StoreError
 from mantamq.protocol.log.history import StreamHistory
+from mantamq.protocol.queue.snapshot import QueueSnapshot
 from mantamq.protocol.wire.events import Entry
 from mantamq.protocol.wire.records import (
     CHECKPOINT,
@@ -25,6 +26,7 @@ from mantamq.store.log.recovery import open_log
 from ..store.disks import PAGE_BYTES, SimulatedFile, SimulatedFiles
 from . import disk_parser
 from .disk_parser import parse_log, promised_by, streams_of
+from .disk_queues import OUTLINE
 
 CONTAINER_BYTES = 5 * 4096
 STREAMS = ("", "q#1", "a stream with a long name" * 11)
@@ -216,3 +218,7 @@ rotten = given(
     st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 7)), min_size=1, max_size=3),
 )
 test_what_has_not_rotted_is_read_with_nothing_else = settings(max_examples=300, deadline=None)(rotten(rot_and_compare))
+
+
+def test_fields_of_an_outline_are_where_its_reader_looks_for_them():
+    assert QueueSnapshot.__struct_fields__ == OUTLINE
