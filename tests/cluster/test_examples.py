@@ -61,6 +61,42 @@ def dead_letters(lines: list[str]) -> None:
     ]  # fmt: skip
 
 
+def delays(lines: list[str]) -> None:
+    rows = [(line[:24].strip(), line[24:].split()) for line in lines[1:]]
+    assert [name for name, _ in rows] == [
+        *("call Cem", "call Bob", "call Ann"), *(f"print, attempt {attempt}" for attempt in range(1, 5)), "print, when told",
+    ]  # fmt: skip
+    early = [row for row in rows if float(row[1][2]) < float(row[1][0]) - 0.1]  # a broker's clock is not the client's
+    assert not early
+
+
+def moves(lines: list[str]) -> None:
+    assert [[cell.strip() for cell in (line[34:48], line[48:62], line[62:])] for line in lines[1:]] == [
+        ["1 2 3 4 5", "-", "-"], ["1 3 5", "2 4", "-"], ["5", "2 4", "1 3"],
+        ["5 1 3", "2 4", "-"], ["1 3", "2 4 5", "-"], ["3", "2 4 5", "-"],
+    ]  # fmt: skip
+
+
+def duplicates(lines: list[str]) -> None:
+    assert lines[0] == "sent: 8, duplicates: 3, waiting: 4"
+    assert [line.strip() for line in lines[2:]] == [f"pay {number}" for number in range(2, 6)]
+
+
+def lives(lines: list[str]) -> None:
+    assert [line.split()[0] for line in lines[1:]] == [
+        f"example.{name}" for name in ("prices", "visit", "idle", "mine")
+    ]
+    assert all(line.endswith(": gone") for line in lines[1:])
+
+
+def policies(lines: list[str]) -> None:
+    assert [line.split()[1:4] for line in lines[1:5]] == [
+        ["example.small", "1000", "reject"], ["example.ticks", "5", "ring"],
+        ["example.small", "20", "reject"], ["example.small", "5000", "reject"],
+    ]  # fmt: skip
+    assert lines[5] == "of 100 ticks wait: 96 97 98 99 100"
+
+
 def exclusive(lines: list[str]) -> None:
     assert lines[0] == "the keeper reads: rent" and "is one consumer's alone (exclusive, at b2)" in lines[1]
     assert lines[2:] == ["who only looks: food tea", "another one, now: food"]
@@ -87,6 +123,11 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
         exchanges,
         initial_values,
         dead_letters,
+        delays,
+        moves,
+        duplicates,
+        lives,
+        policies,
         exclusive,
         request_reply,
         single_active,
