@@ -97,6 +97,33 @@ PROMISES: dict[str, list[str]] = {
     "A message without message_id": [
         "tests/unit/protocol/queue/test_deduplication.py::test_a_message_without_an_id_always_comes_in",
     ],
+    "Named senders:": [
+        "tests/unit/client/test_named_senders.py::test_who_is_started_anew_goes_on_behind_what_is_complete",
+        "tests/unit/client/test_named_senders.py::test_what_is_sent_again_under_its_number_does_not_come_in_twice",
+        "tests/unit/client/test_named_senders.py::test_its_client_goes_on_at_another_broker",
+    ],
+    "So number n is to be the same message": [
+        "tests/unit/client/test_named_senders.py::test_what_is_sent_again_under_its_number_does_not_come_in_twice",
+        "tests/unit/client/test_named_senders.py::test_numbers_may_have_gaps_and_rise",
+    ],
+    "What the queue has refused, or what has expired": [
+        "tests/unit/client/test_named_senders.py::test_what_a_full_queue_refuses_keeps_its_number_and_is_not_sent_again",
+        "tests/unit/client/test_named_senders.py::test_what_has_expired_is_not_sent_again",
+        "tests/unit/client/test_named_senders.py::test_what_is_moved_on_or_purged_is_not_sent_again",
+        "tests/unit/client/test_named_senders.py::test_what_is_delayed_keeps_its_number",
+    ],
+    "A queue that is deleted takes the numbers": [
+        "tests/unit/client/test_named_senders.py::test_a_queue_that_is_deleted_ends_its_named_senders_and_the_next_of_its_name_knows_none",
+    ],
+    "As with Kafka's transactional ids the last": [
+        "tests/unit/client/test_named_senders.py::test_the_last_one_to_begin_has_the_name_and_the_first_ends",
+        "tests/unit/conversations/test_deduplication.py::test_a_named_sender_is_over_at_every_broker_and_stays_so_when_it_comes_back",
+    ],
+    "The last 10,000 names used are known": [
+        "tests/unit/protocol/queue/test_named_senders.py::test_others_do_not_make_it_forgotten",
+        "tests/unit/protocol/queue/test_named_senders.py::test_of_more_names_than_so_many_the_one_longest_silent_is_forgotten",
+        "tests/unit/conversations/test_deduplication.py::test_a_named_sender_goes_on_after_a_power_cut_of_all",
+    ],
     "Queues that go with their last consumer": [
         "tests/unit/client/test_auto_delete.py::test_it_goes_with_the_last_consumer_and_what_is_in_it",
         "tests/unit/client/test_auto_delete.py::"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ...protocol.wire.client_frames import AttachReceiver, AttachSender
 from ...protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
@@ -129,12 +129,34 @@ class AsyncSession:
         self._receivers: list[AsyncReceiver] = []
         self._repliers: dict[str, AsyncSender] = {}  # exchange -> by which replies go to it
 
+    @overload
     async def sender(
         self,
         address: str,
         capacity: int = 1000,
         send_timeout_s: float | Literal["connection"] | None = "connection",
         mandatory: bool = False,
+        name: None = None,
+    ) -> AsyncSender: ...
+
+    @overload
+    async def sender(
+        self,
+        address: str,
+        capacity: int = 1000,
+        send_timeout_s: float | Literal["connection"] | None = "connection",
+        mandatory: bool = False,
+        *,
+        name: str,
+    ) -> AsyncNamedSender: ...
+
+    async def sender(
+        self,
+        address: str,
+        capacity: int = 1000,
+        send_timeout_s: float | Literal["connection"] | None = "connection",
+        mandatory: bool = False,
+        name: str | None = None,
     ) -> AsyncSender:
         """Open a sender to "queue", "exchange/key", or "exchange" (each message's subject is its key).
 
@@ -143,9 +165,14 @@ class AsyncSession:
             send_timeout_s: as for `connect`, for this sender.
             mandatory: a message that goes to no queue fails with Unroutable, at a later `send` or at `sync`, as others
                 that are refused; if not, it completes, and `sender.unroutable` counts it.
+            name: of a sender to one queue, which keeps the numbers of its messages under it: a program that is started
+                anew goes on behind `sender.last_completed`, and what it sends again does not come in twice. The last
+                one to begin has the name: one that has it already ends (LinkClosed), at whatever broker.
 
         Raises:
             NotFound: there is no such queue or exchange.
+            Invalid, NotAllowed: a name for more than one queue; or this broker knows none.
+            Unavailable: with a name, the queue does not answer; or a member of the cluster is of an older version.
         """
         connection = self.connection
         conversation = connection._conversation
@@ -158,17 +185,18 @@ class AsyncSession:
             keyed = await connection._ask(_resolve(address)) == "exchange"
         if keyed:
             exchange = address
-        return await self._open(exchange, None if keyed else key, address, capacity, limit_s, mandatory)
+        named = conversation.abilities.name(name, keyed or exchange != "")
+        return await self._open(exchange, None if keyed else key, address, capacity, limit_s, mandatory, named=named)
 
     async def _open(
         self, exchange: str, key: str | None, address: str, capacity: int, limit_s: float | None, mandatory: bool,
-        kind: type[SenderCore] = SenderCore,
+        kind: type[SenderCore] = SenderCore, named: str = "",
     ) -> AsyncSender:  # fmt: skip
         connection, conversation = self.connection, self.connection._conversation
-        handle = conversation.attach(lambda h: AttachSender(h, exchange, key, 0, mandatory))
+        handle = conversation.attach(lambda h: AttachSender(h, exchange, key, 0, mandatory, named))
         await _attached(connection, handle)
         core = conversation.sender(handle, address, key is None, capacity, limit_s, kind)
-        sender = AsyncSender(connection, core)
+        sender = AsyncNamedSender(connection, core) if named else AsyncSender(connection, core)
         self._senders.append(sender)
         return sender
 
@@ -475,6 +503,41 @@ class AsyncSender:
     async def __aexit__(self, *_: object) -> None:
         with contextlib.suppress(ConnectionLost):
             await self.close()
+
+
+class AsyncNamedSender(AsyncSender):
+    """As `NamedSender`."""
+
+    @property
+    def last_completed(self) -> int:
+        """As `NamedSender.last_completed`."""
+        return self._core.last_completed
+
+    @property
+    def repeated(self) -> int:
+        """As `NamedSender.repeated`."""
+        return self._core.repeated
+
+    async def send(self, message: Message | bytes | str, number: int | None = None) -> None:
+        """As `NamedSender.send`."""
+        if number is None or self._core.number(number):
+            await super().send(message)
+        else:
+            self._core.check()
+
+    async def send_later(
+        self,
+        message: Message | bytes | str,
+        delay: float | None = None,
+        at: float | None = None,
+        keys: Iterable[str] | None = None,
+        number: int | None = None,
+    ) -> None:
+        """As `NamedSender.send_later`."""
+        if number is None or self._core.number(number):
+            await super().send_later(message, delay, at, keys)
+        else:
+            self._core.check()
 
 
 class AsyncReceiver:

@@ -18,6 +18,7 @@ from ...protocol.wire.version import (
     KNOWS_MADE_NAMES,
     KNOWS_MODIFY,
     KNOWS_MOVES,
+    KNOWS_NAMED_SENDERS,
     KNOWS_NO_LOCAL,
     KNOWS_POLICIES,
     KNOWS_RANKS,
@@ -27,6 +28,7 @@ from ...protocol.wire.version import (
 )
 from ..errors import Invalid, NotAllowed
 
+SENDER_NAME_CHARS = 255
 MANDATORY_MINOR = 2
 """From this minor version on a broker tells what goes to no queue."""
 
@@ -41,6 +43,7 @@ class Ability:
 
 
 MANDATORY = Ability(MANDATORY_MINOR, "knows no mandatory senders")
+NAMED = Ability(KNOWS_NAMED_SENDERS, "knows no named senders")
 SELECTORS = Ability(KNOWS_SELECTORS, "knows no selectors")
 EXCLUSIVE = Ability(KNOWS_EXCLUSIVE, "knows no exclusive receivers")
 PRIORITIES = Ability(KNOWS_RANKS, "knows no priorities of receivers")
@@ -52,7 +55,10 @@ DELAYS = Ability(KNOWS_DELAYS, "gives delayed messages at once", "that needs {}"
 MOVES = Ability(KNOWS_MOVES, "moves no messages", "that needs {}")
 MODIFY = Ability(KNOWS_MODIFY, "cannot modify messages", "that needs {}; release or reject them")
 
-_OF_SENDERS: list[tuple[Ability, Callable[[AttachSender], bool]]] = [(MANDATORY, lambda frame: frame.mandatory)]
+_OF_SENDERS: list[tuple[Ability, Callable[[AttachSender], bool]]] = [
+    (MANDATORY, lambda frame: frame.mandatory),
+    (NAMED, lambda frame: frame.name != ""),
+]
 _OF_RECEIVERS: list[tuple[Ability, Callable[[AttachReceiver], bool]]] = [
     (SELECTORS, lambda frame: frame.selector != ""),
     (EXCLUSIVE, lambda frame: frame.exclusive > 0),
@@ -105,6 +111,21 @@ class Abilities:
                 f"the broker at {self._address} speaks protocol {spoken(self._opened.minor)} and {ability.lacking}: "
                 + ability.need.format(spoken(ability.minor))
             )
+
+    def name(self, name: str | None, keyed: bool) -> str:
+        """A sender's name as it is sent; "" for none. Args: keyed: each of its messages has its own key.
+
+        Raises:
+            Invalid: it is no name, or the sender is to more than one queue. NotAllowed: this broker is too old.
+        """
+        if name is None:
+            return ""
+        if not isinstance(name, str) or not 0 < len(name) <= SENDER_NAME_CHARS:
+            raise Invalid(f"a sender's name is a text of 1 to {SENDER_NAME_CHARS} characters, not {name!r:.300}")
+        if keyed:
+            raise Invalid("a named sender sends to one queue, which keeps its numbers: give the queue's name")
+        self.require(NAMED)
+        return name
 
     def selector(self, selector: str | None) -> str:
         """A receiver's selector as it is sent; "" for none.

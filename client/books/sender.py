@@ -81,6 +81,8 @@ class SenderCore:
         unsettled: messages put and not complete.
         failure: set when the link has ended.
         held_back: names of queues that have what is under way wait until they have room.
+        resumed: of a named sender: the queue had its messages up to this number when it was attached.
+        repeated: messages put under such a number, which it has therefore not sent.
         stopped: why flow control is on in the whole cluster; "" while it is off, or not known.
         failures: (ranges of numbers, exception) of refused messages not yet told to the user.
         pending: number of its first message -> frame that is not complete, in order: what another broker must get.
@@ -109,6 +111,8 @@ class SenderCore:
         self._write = write
         self.patience = Patience(limit_s)
         self.waiters = 0
+        self.resumed = next - 1
+        self.repeated = 0
         self._stalled_at = -1  # how many were complete when the time-out ran out
         self._flying = 0  # messages in frames on their way
         self._gather()
@@ -157,6 +161,32 @@ class SenderCore:
         self._bytes += length
         if not self._flying or len(blobs) >= GATHER_MESSAGES or self._bytes >= GATHER_BYTES:
             self.flush()
+
+    def number(self, number: int) -> bool:
+        """The next message put is to have this number; False: its queue has had that, and nothing is to be put.
+
+        Raises:
+            Invalid: it is none, or another was put under it or a higher one.
+        """
+        if type(number) is not int or not 0 < number < 1 << 62:
+            raise Invalid(f"a message's number is 1 or more, and below 2^62, not {number!r}")
+        if number <= self.resumed:
+            self.repeated += 1
+            return False
+        following = self.sent + len(self._blobs) + 1
+        if number < following:
+            raise Invalid(f"numbers rise: the next one is {following} or more, not {number}")
+        if number > following:
+            self.flush()
+            self._done.add(following, number - 1)  # nothing is awaited under these
+            self.sent = number - 1
+        return True
+
+    @property
+    def last_completed(self) -> int:
+        """All messages up to this number are complete, or refused."""
+        first = self._done.at_or_after(1)
+        return first[1] if first is not None and first[0] == 1 else 0
 
     def put_to(self, message: Message | bytes | str, keys: Iterable[str]) -> None:
         """Take a message as `put`, to be routed by each of these keys, and not by its subject.

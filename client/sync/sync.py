@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from ...protocol.wire.client_frames import AttachReceiver, AttachSender
 from ...protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
@@ -118,12 +118,34 @@ class Session:
         self._receivers: list[Receiver] = []
         self._repliers: dict[str, Sender] = {}  # exchange -> by which replies go to it
 
+    @overload
     def sender(
         self,
         address: str,
         capacity: int = 1000,
         send_timeout_s: float | Literal["connection"] | None = "connection",
         mandatory: bool = False,
+        name: None = None,
+    ) -> Sender: ...
+
+    @overload
+    def sender(
+        self,
+        address: str,
+        capacity: int = 1000,
+        send_timeout_s: float | Literal["connection"] | None = "connection",
+        mandatory: bool = False,
+        *,
+        name: str,
+    ) -> NamedSender: ...
+
+    def sender(
+        self,
+        address: str,
+        capacity: int = 1000,
+        send_timeout_s: float | Literal["connection"] | None = "connection",
+        mandatory: bool = False,
+        name: str | None = None,
     ) -> Sender:
         """Open a sender to "queue", "exchange/key", or "exchange" (each message's subject is its key).
 
@@ -132,9 +154,14 @@ class Session:
             send_timeout_s: as for `connect`, for this sender.
             mandatory: a message that goes to no queue fails with Unroutable, at a later `send` or at `sync`, as others
                 that are refused; if not, it completes, and `sender.unroutable` counts it.
+            name: of a sender to one queue, which keeps the numbers of its messages under it: a program that is started
+                anew goes on behind `sender.last_completed`, and what it sends again does not come in twice. The last
+                one to begin has the name: one that has it already ends (LinkClosed), at whatever broker.
 
         Raises:
             NotFound: there is no such queue or exchange.
+            Invalid, NotAllowed: a name for more than one queue; or this broker knows none.
+            Unavailable: with a name, the queue does not answer; or a member of the cluster is of an older version.
         """
         connection, conversation = self.connection, self.connection._conversation
         limit_s = conversation.limit_s if send_timeout_s == "connection" else checked(send_timeout_s)
@@ -146,18 +173,19 @@ class Session:
             keyed = connection._ask(_resolve(address)) == "exchange"
         if keyed:
             exchange = address
-        return self._open(exchange, None if keyed else key, address, capacity, limit_s, mandatory)
+        named = conversation.abilities.name(name, keyed or exchange != "")
+        return self._open(exchange, None if keyed else key, address, capacity, limit_s, mandatory, named=named)
 
     def _open(
         self, exchange: str, key: str | None, address: str, capacity: int, limit_s: float | None, mandatory: bool,
-        kind: type[SenderCore] = SenderCore,
+        kind: type[SenderCore] = SenderCore, named: str = "",
     ) -> Sender:  # fmt: skip
         connection, conversation = self.connection, self.connection._conversation
         with connection._lock:
-            handle = conversation.attach(lambda h: AttachSender(h, exchange, key, 0, mandatory))
+            handle = conversation.attach(lambda h: AttachSender(h, exchange, key, 0, mandatory, named))
             _attached(connection, handle)
             core = conversation.sender(handle, address, key is None, capacity, limit_s, kind)
-        sender = Sender(connection, core)
+        sender = NamedSender(connection, core) if named else Sender(connection, core)
         self._senders.append(sender)
         return sender
 
@@ -526,6 +554,55 @@ class Sender:
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(ConnectionLost):
             self.close()
+
+
+class NamedSender(Sender):
+    """A sender whose numbers its queue keeps under its name; made by `session.sender(queue, name=...)`."""
+
+    @property
+    def last_completed(self) -> int:
+        """All messages up to this number are complete, or were refused: where a program that begins anew goes on."""
+        return self._core.last_completed
+
+    @property
+    def repeated(self) -> int:
+        """Messages that were sent under numbers which the queue had had when this sender began: they did not leave."""
+        return self._core.repeated
+
+    def send(self, message: Message | bytes | str, timeout: float | None = None, number: int | None = None) -> None:
+        """Send one message, as `Sender.send`.
+
+        Args:
+            number: which message of this name's it is: rising, gaps do no harm. The one behind the last, unless given.
+                What the queue has had under it is not sent again.
+
+        Raises:
+            Invalid: the number is none, or not above the last one.
+            LinkClosed: another sender of this name has begun.
+        """
+        with self._lock:
+            fresh = number is None or self._core.number(number)
+            if not fresh:
+                self._core.check()
+        if fresh:
+            super().send(message, timeout)
+
+    def send_later(
+        self,
+        message: Message | bytes | str,
+        delay: float | None = None,
+        at: float | None = None,
+        keys: Iterable[str] | None = None,
+        timeout: float | None = None,
+        number: int | None = None,
+    ) -> None:
+        """As `Sender.send_later`, under a number as `send`. What is sent again is delayed as it was the first time."""
+        with self._lock:
+            fresh = number is None or self._core.number(number)
+            if not fresh:
+                self._core.check()
+        if fresh:
+            super().send_later(message, delay, at, keys, timeout)
 
 
 class Receiver:

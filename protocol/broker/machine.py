@@ -50,7 +50,7 @@ from ..wire.log_frames import (
     UpdateStart,
 )
 from ..wire.majority_frames import Waits
-from ..wire.queue_frames import DeadLetter, Hosted
+from ..wire.queue_frames import DeadLetter, Hosted, SenderNamed
 from ..wire.version import MINOR
 from ..wiring.wiring import Outcome, Wiring
 from .auto_deletion import AutoDeletion
@@ -126,10 +126,10 @@ class BrokerMachine(Acceptor):
         )  # fmt: skip
         self.connections.blocks = self.transfers.greeted
         self.dead_letters = DeadLetterRoutes(self, cluster, requests, self.transfers, timing)
-        self.senders = Senders(self, cluster, self.transfers, sessions)
+        self.questions = questions = Questions(self, cluster, placement.of, self.waits_heard.waits, timing)
+        self.senders = Senders(self, cluster, self.transfers, sessions, questions)
         self.consumers = Consumers(self, cluster, requests)
         self.receivers = Receivers(self, cluster, self.consumers, sessions, placement.of)
-        self.questions = questions = Questions(self, cluster, placement.of, self.waits_heard.waits, timing)
         questions.fellows = fellows_of(self)
         self.dissolutions = Dissolutions(self, cluster, requests, questions, timing)
         conditions = self.transfers, self.consumers, questions.look, self.dissolutions
@@ -392,6 +392,7 @@ def _cluster_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[str, A
         DeadLetter: machine.dead_letters.dead_letter,
         **machine.rules(),
         **cluster_rules(machine.receivers, machine.transfers, machine.questions, machine.lifecycle, machine.resets),
+        SenderNamed: lambda peer, frame: machine.senders.named.began(frame),
         UpdateStart: machine._restore,
         UpdatePiece: machine._restore,
         Resident: lambda peer, frame: machine.memory.heard(peer, frame),

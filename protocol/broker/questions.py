@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ..errors import UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..timing import DEFAULT_TIMING, Timing
+from ..wire.events import Named
 from ..wire.queue_frames import MoveOrder, QueueCommand, QueueReply
 from ..wiring.definitions import QueueDefinition
 from .cluster_state import ClusterState
@@ -21,6 +22,7 @@ from .fellows import Fellows
 Asked = Callable[[dict[str, Any]], None]
 
 STAT = "stat"
+SENDER = "sender"
 PURGE = "purge"
 MOVE = "move"
 
@@ -30,7 +32,7 @@ class Question(NamedTuple):
 
     Attributes:
         replica, queue: the replica that is asked, and the id of the queue it is asked about.
-        what: `STAT`, which changes nothing, `PURGE` or `MOVE`.
+        what: `STAT`, which changes nothing, `SENDER`, `PURGE` or `MOVE`.
         since_ms: when it was asked. limit_ms: how long it may take; 0 for any time.
         then: told the answer, or an "error" with its "code".
     """
@@ -81,10 +83,20 @@ class Questions:
         """
         replica = self._replica_of.get(queue.id)
         if replica is None:
-            raise PeerError(UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker now: ask another broker")
+            raise PeerError(UNAVAILABLE, no_replica(queue))
         number = next(self._numbers)
         self._asked[number] = Question(replica, queue.id, what, self._outbox.now_ms, limit_ms, then)
         self._outbox.send(replica, QueueCommand(queue.id, number, what, argument, move))
+
+    def begins(self, queue: QueueDefinition, sender: Named, then: Asked) -> None:
+        """Have a named sender begin (`Named`)."""
+        replica = self._replica_of.get(queue.id)
+        if replica is None:
+            then({"error": no_replica(queue), "code": UNAVAILABLE})
+            return
+        number, limit_ms = next(self._numbers), self._timing.question_ms
+        self._asked[number] = Question(replica, queue.id, SENDER, self._outbox.now_ms, limit_ms, then)
+        self._outbox.send(replica, QueueCommand(queue.id, number, SENDER, sender=sender))
 
     def look(self, queue: QueueDefinition, then: Asked) -> None:
         """Ask for a queue's report, for at most `Timing.question_ms`."""
@@ -112,7 +124,7 @@ class Questions:
         waits, slow = [], []
         for number, question in self._asked.items():
             for_ms = now_ms - question.since_ms
-            if question.what != STAT or for_ms < self._timing.question_waits_ms:
+            if question.what == PURGE or for_ms < self._timing.question_waits_ms:
                 continue
             if self._stands_still(question.queue, now_ms):
                 waits.append(number)
@@ -129,3 +141,7 @@ class Questions:
             definition = self._cluster.wiring.kept(question.queue)
             name = definition.name if definition is not None else question.queue
             question.then({"error": text.format(name), "code": UNAVAILABLE})
+
+
+def no_replica(queue: QueueDefinition) -> str:
+    return f"queue {queue.name!r} has no replica at this broker now: ask another broker"

@@ -44,7 +44,7 @@ def route_together(cluster: ClusterState, link: SenderLink, frame: Transfer, exp
             link.route, link.kinds, link.each = cluster.wiring.route(link.exchange, link.key or ""), (), False
         except LooksAtHeaders:
             link.route, link.kinds, link.each = (), (), True
-        if any(cluster.traits.needs(queue) != NOTHING for queue in link.route):
+        if link.name or any(cluster.traits.needs(queue) != NOTHING for queue in link.route):
             link.route, link.kinds = (), link.route
         link.route_version = cluster.version
     if not link.route:
@@ -70,7 +70,13 @@ def not_plain(
 
 def _whole(link: SenderLink, frame: Transfer, expiry: list[int], at_ms: int) -> Enqueue:
     numbers = [frame.first, frame.first + len(frame.blobs) - 1]
-    return Enqueue(link.client, numbers, frame.blobs, expiry, at_ms=at_ms)
+    whole = Enqueue(link.client, numbers, frame.blobs, expiry, at_ms=at_ms)
+    return _sent_by(link, whole) if link.name else whole
+
+
+def _sent_by(link: SenderLink, event: Enqueue) -> Enqueue:
+    """A named sender's, which says whose it is: its client is the name."""
+    return replace(event, origins=[link.origin], origin_of=[0] * len(event.blobs))
 
 
 def route_each(
@@ -129,6 +135,8 @@ def route_each(
             event = replace(event, delays=delays)
         if dead is not None and dead.origin_of:
             event = replace(event, origins=dead.origins, origin_of=[dead.origin_of[i] for i in indexes])
+        elif link.name:
+            event = _sent_by(link, event)
         parts += cluster.traits.enqueues((queue,), event, lambda its=indexes: _all_keys(keys, frame, its))
         if judges(queue):
             judged[queue] = numbers

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 
 from ..errors import NOT_ALLOWED, NOT_FOUND
 from ..log.outbox import FollowerOutbox
+from ..queue.named_senders import client_of
 from ..wire.client_frames import Attached, AttachSender, Detached
 from ..wiring.relays import relay_name
 from .cluster_state import ClusterState
 from .connections import RESCUE, refuse
-from .session import Session, Traffic
+from .named_senders import NamedLinks
+from .questions import Questions
+from .session import SenderLink, Session, Traffic
 from .transfers import Transfers
 
 
@@ -21,13 +24,15 @@ class Senders:
     """
 
     def __init__(
-        self, outbox: FollowerOutbox, cluster: ClusterState, transfers: Transfers, sessions: Mapping[str, Session]
-    ) -> None:
+        self, outbox: FollowerOutbox, cluster: ClusterState, transfers: Transfers, sessions: Mapping[str, Session],
+        questions: Questions,
+    ) -> None:  # fmt: skip
         self._outbox = outbox
         self._cluster = cluster
         self._transfers = transfers
         self._sessions = sessions
         self.traffic: dict[str, Traffic] = {}
+        self.named = NamedLinks(outbox, cluster, sessions, questions, self._begin, self._end)
 
     def attach(self, session: Session, frame: AttachSender) -> None:
         session.check_handle(frame.handle)
@@ -52,9 +57,19 @@ class Senders:
             text = f"exchange {frame.exchange!r} routes a message after it is complete: send to it without mandatory"
             refuse(self._outbox, session, frame.handle, NOT_ALLOWED, text)
             return
-        link = session.add_sender(frame.handle, frame.exchange, frame.key, frame.next, frame.mandatory)
+        if frame.name:
+            self.named.attach(session, frame)
+        else:
+            self._begin(session, frame, frame.next)
+
+    def _begin(self, session: Session, frame: AttachSender, next: int) -> None:
+        link = session.add_sender(frame.handle, frame.exchange, frame.key, next, frame.mandatory)
         link.traffic = self.traffic.setdefault(frame.exchange, Traffic())
-        self._outbox.send(session.peer, Attached(frame.handle, wiring.needs_headers(frame.exchange), link.next))
+        if frame.name:
+            link.name, link.client, link.origin = frame.name, client_of(frame.name), session.client
+            link.next = next  # by its name: others' numbers, of this handle or of forgotten ones, are no bound
+        needs_headers = self._cluster.wiring.needs_headers(frame.exchange)
+        self._outbox.send(session.peer, Attached(frame.handle, needs_headers, link.next))
         self._transfers.attached(session)
 
     def detach(self, session: Session, handle: int) -> bool:
@@ -68,10 +83,13 @@ class Senders:
         """An exchange is gone, or a queue: its senders end (key None: whatever their keys). What they have sent and was
         not routed before is dropped with them, and completes nowhere."""
         for session in self._sessions.values():
-            for handle, sender in list(session.senders.items()):
+            for sender in list(session.senders.values()):
                 if sender.exchange == exchange and (key is None or sender.key == key):
-                    session.remove_sender(handle)
-                    session.end(handle)
-                    self._transfers.told(session, handle)
-                    self._outbox.send(session.peer, Detached(handle, code, text))
-                    sender.ended = True
+                    self._end(session, sender, code, text)
+
+    def _end(self, session: Session, sender: SenderLink, code: str, text: str) -> None:
+        session.remove_sender(sender.handle)
+        session.end(sender.handle)
+        self._transfers.told(session, sender.handle)
+        self._outbox.send(session.peer, Detached(sender.handle, code, text))
+        sender.ended = True

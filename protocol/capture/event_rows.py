@@ -38,6 +38,7 @@ from ..wire.events import (
     Modify,
     Move,
     Moved,
+    Named,
     Own,
     Purge,
     Recount,
@@ -332,6 +333,10 @@ def _policy(base: Row, event: PutPolicy | DropPolicy, done: Applied) -> Iterator
     yield base._replace(kind=kind, queue=event.name, detail=text)
 
 
+def _named(base: Row, event: Named, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="named_sender", client=event.name, detail=event.holder)
+
+
 def _json(**fields: Any) -> str:
     return json.dumps(fields, sort_keys=True, default=repr)
 
@@ -346,4 +351,5 @@ _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     Unbind: _bind, Member: _member, Rejoin: _rejoin, Return: _return, FlowControl: _flow_control, Exclusive: _in_use,
     Lost: _lost, Supervise: _supervise, InUse: _in_use, Condemn: _condemn, Lift: _condemn, Recount: _recount,
     PutPolicy: _policy, DropPolicy: _policy,
+    Named: _named,
 }  # fmt: skip

@@ -90,6 +90,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
         move_targets: (index of a batch, where it goes) of moved messages; moves: (token, how far that move is), in the
             order in which they went on (`moves.py`).
         times: position, and when the message there came, and those behind it up to the next (`enqueue_times.py`).
+        named, holders: named senders (`NamedSenders.told`).
         ids, id_times: which message ids came lately, and when (`KnownIds.told`).
         delayed: (position, when it is due).
     """
@@ -126,6 +127,8 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     delayed: list[tuple[int, int]] = []
     move_targets: list[tuple[int, str, str, str, str]] = []
     moves: list[tuple[str, int, int, int, int]] = []
+    named: list[tuple[str, int]] = []
+    holders: list[tuple[str, str]] = []
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""

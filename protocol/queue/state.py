@@ -30,6 +30,7 @@ from ..wire.events import (
     Modify,
     Move,
     Moved,
+    Named,
     Own,
     Purge,
     Reject,
@@ -50,6 +51,7 @@ from .expiry_times import ExpiryTimes
 from .fence import Fence
 from .known_ids import KnownIds
 from .move_rules import move, moved
+from .named_senders import NamedSenders
 from .origins import Origins
 from .refused_numbers import RefusedNumbers
 from .snapshot import Counters, QueueSnapshot, Tallies, live_of
@@ -97,7 +99,8 @@ class QueueState:
         self.owner = ""
         self.index = self.grant = self.bytes = self.wired = self.wired_next = 0
         self.next_position = 1
-        self.numbers, self.fence = LastNumbers(), Fence()
+        self.named, self.fence = NamedSenders(), Fence()
+        self.numbers = LastNumbers(named=self.named)
         self.enqueued = self.accepted = self.discarded = self.dead_lettered = self.expired = self.handovers = 0
         self.refused = self.flow_stopped_count = self.moved = 0
         self.refusals = RefusedNumbers()
@@ -378,4 +381,5 @@ def _rules(state: QueueState) -> dict[type, Rule]:
         Member: state._member,
         Modify: state._release,
         Dissolve: lambda event: Applied(effective=False),
+        Named: state.named.begins,
     }

@@ -15,11 +15,12 @@ from ..errors import NOT_FOUND
 from ..queue.applied import Applied
 from ..queue.dispatch import Dispatcher, DrainMark
 from ..queue.groups import held_groups
+from ..queue.named_senders import client_of
 from ..queue.state import QueueState
 from ..queue.statistics import held_by
 from ..status.machines import QueueStatus
-from ..wire.events import AnyEvent, Purge
-from ..wire.queue_frames import QueueCommand, QueueReply
+from ..wire.events import AnyEvent, Moved, Named, Purge
+from ..wire.queue_frames import QueueCommand, QueueReply, SenderNamed
 from .catch_up import CatchUp
 from .consumers import QueueConsumers
 from .moves import MoveJob, Moving
@@ -55,6 +56,8 @@ class Commands:
     def ask(self, frame: QueueCommand) -> None:
         if frame.name == "purge":
             self._own.submit(Purge(frame.argument), frame)
+        elif frame.sender is not None:
+            self._own.submit(frame.sender, frame)
         elif frame.move is not None:
             self._consumers.look(self.moving.asked(frame, frame.move))
         else:
@@ -68,11 +71,24 @@ class Commands:
             self.moving.applied(tag, event, done)
         elif isinstance(tag, QueueCommand) and tag.name == "purge":
             self.purged(tag, done)
+        elif isinstance(tag, QueueCommand) and tag.sender is not None:
+            self.began(tag, queue.state.numbers.last(client_of(tag.sender.name)), done)
         elif isinstance(tag, QueueCommand):
             self.looked(tag, queue.state, queue.report(), queue.catch_up.whole)
 
+    def happened(self, queue: str, event: AnyEvent, done: Applied) -> None:
+        """Messages have been moved, or a named sender has begun, at whatever broker."""
+        if isinstance(event, Moved):
+            self.moving.ended(done.positions)
+        elif isinstance(event, Named) and done.effective:
+            self._outbox.send(self._outbox.broker, SenderNamed(queue, event.name, event.holder))
+
     def purged(self, command: QueueCommand, done: Applied) -> None:
         self.reply(command, {"purged": sum(last - first + 1 for first, last in done.positions)})
+
+    def began(self, command: QueueCommand, last: int, done: Applied) -> None:
+        """A named sender has: behind its last number, unless it is over (it has come back behind a later one)."""
+        self.reply(command, {"last": last, "over": not done.effective})
 
     def overtaken(self, command: QueueCommand) -> None:
         """An update has brought its event with it, so how it ended is not known."""

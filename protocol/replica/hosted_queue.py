@@ -35,6 +35,7 @@ from ..wire.events import (
     Member,
     Modify,
     Moved,
+    Named,
     Own,
     Reject,
     Rejoin,
@@ -206,8 +207,8 @@ class HostedQueue:
         elif kind is Expire:
             for first, last in pairs(event.ranges):  # type: ignore[union-attr]
                 self.dispatcher.expiring.remove(first, last)
-        elif kind is Moved:
-            self.commands.moving.ended(done.positions)
+        elif kind is Moved or kind is Named:
+            self.commands.happened(self.id, event, done)
         if mine and tag is not None:
             self._answer(event, done, tag)
 

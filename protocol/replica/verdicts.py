@@ -11,6 +11,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ..queue.applied import Applied
+from ..queue.named_senders import is_named
 from ..queue.observers import QueueObserver
 from ..queue.origins import NOBODY, client_in
 from ..queue.state import QueueState
@@ -53,7 +54,8 @@ class VerdictTeller(QueueObserver):
 
     def _judge(self, inc: int, number: int, client: str, numbers: list[int]) -> None:
         refused = self._refused(client, numbers)
-        moved = client_in(client) == NOBODY  # from another queue: no producer is to be held back by it
+        # From another queue: no producer is to be held back by it.
+        moved = client_in(client) == NOBODY and not is_named(client)
         if self._state.flow_stopped and size(refused) < size(numbers) and not moved:
             self._held[inc, number] = refused
         else:

@@ -70,6 +70,9 @@ class AttachSender(Frame):
         next: least number the sender will use; 0 leaves it to the broker. Numbers of a client's handle never go back,
             on any connection: a queue takes a number that is not above the last for a repeat, and drops it. The broker
             knows the numbers this connection has used, and answers with the next; the client must state the others'.
+        name: of a sender to one queue, which keeps its numbers under that name (`queue/named_senders.py`): with `next`
+            0 it begins, and `Attached.next` is where it goes on; else its client has come back. A broker before minor
+            12 does not know that.
         mandatory: a message that goes to no queue fails (`unroutable`); else it completes, and `Completed` says so.
     """
 
@@ -78,6 +81,7 @@ class AttachSender(Frame):
     key: str | None
     next: int = 0
     mandatory: bool = False
+    name: str = ""
 
 
 class AttachReceiver(Frame):

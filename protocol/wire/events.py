@@ -22,6 +22,7 @@ from .deletion_events import Dissolve, Dissolved
 from .event import Event
 from .move_events import Move, Moved
 from .policy_events import DropPolicy, PutPolicy
+from .sender_events import Named
 from .use_events import Condemn, Exclusive, InUse, Lift, Recount
 
 Ballot = tuple[int, int]
@@ -347,6 +348,7 @@ AnyEvent = (
     | DropPolicy
     | Supervise
     | Modify
+    | Named
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -81,6 +81,7 @@ from .queue_frames import (
     OwnerIs,
     QueueCommand,
     QueueReply,
+    SenderNamed,
     Settle,
     Settled,
     Unhost,
@@ -93,7 +94,7 @@ from .verdict_frames import HeldBack, Judge, Judged
 KINDS: dict[int, type[Frame]] = {
     1: Hello, 2: Challenge, 3: Proof, 4: Welcome, 5: Refused, 6: Ping, 7: Pong,
     13: Waits, 14: Reset, 15: ResetDone, 16: Judged, 17: Judge,
-    19: Resident,
+    19: Resident, 20: SenderNamed,
     31: HeldTooLong,
     32: Request, 33: Results, 34: Happened, 35: LogReport, 36: LogDropped, 37: Append, 38: Ack, 39: Gap, 40: Nack,
     41: Prepare, 42: Promise, 43: Fetch, 44: Fetched, 45: Heartbeat, 46: HeartbeatReply, 47: Suspect,

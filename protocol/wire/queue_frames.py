@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from .events import ZERO, Ballot
+from .events import ZERO, Ballot, Named
 from .frame import Frame
 
 # ---- the consume lock: 48 to 55 (`design.md` section 5)
@@ -253,19 +253,28 @@ class MoveOrder(msgspec.Struct, array_like=True, frozen=True):
 
 
 class QueueCommand(Frame):
-    """An order or question to one queue: name "stat" or "purge", or "move" with its order."""
+    """An order or question to one queue: name "stat" or "purge", "move" with its order, or "sender", who begins."""
 
     queue: str
     number: int
     name: str
     argument: int = 0
     move: MoveOrder | None = None
+    sender: Named | None = None
 
 
 class QueueReply(Frame):
     queue: str
     number: int
     value: dict[str, Any]
+
+
+class SenderNamed(Frame):
+    """From a replica to its broker: a sender of that name has begun (`Named`)."""
+
+    queue: str
+    name: str
+    holder: str
 
 
 class DeadLetter(Frame):

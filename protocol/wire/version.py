@@ -92,11 +92,16 @@ before 12 would give delayed messages at once, so while one is in the cluster no
 for what comes back, with `Release.at_ms` and `Modify.at_ms`: refused likewise.
 `Move` and `Moved`, with `QueueSnapshot.move_targets` and `moves`, and `Counters.moved`: a member before 12 would pass
 over them, so while one is in the cluster nothing is moved. `QueueCommand.move` and `DeadLettered.back` between
-processes of one version."""
+processes of one version.
+`Named`, `AttachSender.name`, `QueueSnapshot.named` and `holders`: a member before 12 would keep a named sender's number
+as any other's: refused likewise, and a client with one leaves a broker that knows none. `SenderNamed`, and
+`QueueCommand.sender`, between processes of one version."""
 KNOWS_WHO_ASKS = 12
 """The minor version from which members look where an event applies whether the client that asks may ask that."""
 KNOWS_DISSOLVED = 12
 """The minor version from which a member keeps a deleted queue until its messages have gone to its alternate."""
+KNOWS_NAMED_SENDERS = 12
+"""The minor version from which a member keeps the numbers of named senders."""
 KNOWS_DEDUPLICATION = 12
 """The minor version from which a member's queues look at the ids of messages."""
 KNOWS_TIMES = 12

@@ -172,7 +172,8 @@ def test_senders_attach_to_what_is_there_and_end_with_it():
     bench = Bench("q")
     bench.apply(DeclareExchange("x", "fanout", {}))
     transfers = Transfers(bench.outbox, bench.cluster, bench.requests, bench.sessions, 1000)
-    senders = Senders(bench.outbox, bench.cluster, transfers, bench.sessions)
+    questions = Questions(bench.outbox, bench.cluster, {}, lambda queue, now_ms: False)
+    senders = Senders(bench.outbox, bench.cluster, transfers, bench.sessions, questions)
     session = bench.session()
     for handle, exchange, key in ((1, "", "q"), (2, "", "none"), (3, "x", None), (4, "y", None)):
         senders.attach(session, AttachSender(handle, exchange, key))
@@ -377,9 +378,9 @@ class Changing:
         life = Lifecycle(made.outbox, made.cluster, Lease(), self.placement.replicas)
         self.transfers = Transfers(made.outbox, made.cluster, made.requests, made.sessions, 1000)
         consumers = Consumers(made.outbox, made.cluster, made.requests)
-        self.senders = Senders(made.outbox, made.cluster, self.transfers, made.sessions)
-        self.receivers = Receivers(made.outbox, made.cluster, consumers, made.sessions, self.placement.of)
         self.questions = Questions(made.outbox, made.cluster, self.placement.of, lambda queue, now_ms: False)
+        self.senders = Senders(made.outbox, made.cluster, self.transfers, made.sessions, self.questions)
+        self.receivers = Receivers(made.outbox, made.cluster, consumers, made.sessions, self.placement.of)
         self.changes = QueueChanges(
             made.outbox, made.cluster, made.requests, life, self.placement, self.questions, self.transfers,
             self.senders, self.receivers, Dissolutions(made.outbox, made.cluster, made.requests, self.questions),

@@ -16,7 +16,7 @@ from mantamq.protocol.errors import PeerError
 from mantamq.protocol.limits import Limits
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.client_frames import Command, Transfer
-from mantamq.protocol.wire.events import Entry, decode_event, encode_event
+from mantamq.protocol.wire.events import Entry, Named, decode_event, encode_event
 from mantamq.protocol.wire.framing import HEADER, VERSION, FrameBuffer, encode_frame, encode_onto
 from mantamq.protocol.wire.kinds import CLIENT_KINDS, KIND_OF, KINDS
 from mantamq.protocol.wire.link_frames import Ping
@@ -50,6 +50,7 @@ BY_TYPE = {
     "list[tuple[int, int, bool]]": st.lists(st.tuples(numbers, numbers, st.booleans()), max_size=2),
     "list[list[str]]": st.lists(st.lists(text, max_size=2), max_size=2),
     "Modification | None": st.none() | MODIFICATION,
+    "Named | None": st.none() | st.builds(Named, text, text, st.booleans()),
     "MoveOrder | None": st.none() | st.builds(MoveOrder, text, text, text, text, numbers, text),
 }  # fmt: skip
 
