@@ -113,6 +113,10 @@ BARS = [
         for kind in ("priority", "groups", "fair", "last-value", "ring", "full-ring", "limited", "held-back")
     ),
     Bar("dead-lettering all / a plain queue", ("kind-rejected", RATE), (OURS, "kind-plain", RATE), 0.3, None, True),
+    *(
+        Bar(f"a {kind} queue / a plain one", (f"kind-{kind}", RATE), (OURS, "kind-plain", RATE), least, None, True)
+        for kind, least in (("by-id", 0.6), ("by-name", 0.95))
+    ),
     Bar("flow stops per second of a held-back queue", ("kind-held-back", "flow_stops_per_s"), None, 100, None, True),
     *(
         Bar(f"{what}, groups / plain", ("waiting-groups", metric), (OURS, "waiting-plain", metric), 1.5, None, False)
