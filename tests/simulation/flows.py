@@ -55,6 +55,8 @@ class Flows:
         self.raised = 0
         self._ballot = events.ZERO
         self._number = 0
+        self._early = 0  # beats that were sent before their time, since an answer was waited for
+        self._beat_us = 0  # when the last of the others was sent
         self._since: dict[str, int] = {}  # for whom it is on -> the leader's beat when that was first seen
         self._much: dict[str, int] = {}  # sequencer -> since when it keeps much, in ms
         self._indexes = [0]  # of the cluster stream, where it changed; and for whom it is on from there
@@ -255,22 +257,28 @@ class Flows:
             raise Violation(f"I20: {name} has kept {kept} bytes, {entries} entries for long without flow control")
 
     def _beaten(self, source: str, frame: Heartbeat) -> None:
-        """A member that keeps flow control on for long is given up by a sequencer that leads and has a majority."""
+        """A member that keeps flow control on for long is given up by a sequencer that leads and has a majority. Beats tell
+        how long that is, as none is sent by one that stands still; those that are sent early do not."""
         if frame.ballot != self._ballot or frame.sure < frame.number - 2:  # another leads, or it is cut off
             self._ballot, self._since = frame.ballot, {}
         on = self.on(self.watch.commits.get(events.CLUSTER, 0))
         if frame.number <= self._number and on == self._since.keys():
             return  # the same beat to another broker
+        if frame.number > self._number:
+            early = self.world.now_us - self._beat_us < self.world.timing.heartbeat_ms * 1000
+            self._early += early
+            self._beat_us = self._beat_us if early else self.world.now_us
         self._number = frame.number
+        beat = frame.number - self._early
         leader = self.world.machines.get(source)
         waits = leader is not None and self._waits_for_disks(leader.order.streams.values())
         since = {} if waits else self._since
-        self._since = {m: frame.number if self.crowded(m) else since.get(m, frame.number) for m in on}
+        self._since = {m: beat if self.crowded(m) else since.get(m, beat) for m in on}
         timing = self.world.timing
         patience = timing.backlog_patience_ms // timing.heartbeat_ms + SLACK_BEATS
-        late = [member for member, number in self._since.items() if frame.number - number > patience]
+        late = [member for member, number in self._since.items() if beat - number > patience]
         if late and not self.missing() and self._spares():
-            raise Violation(f"I17: flow control is on for {late} since beat {self._since[late[0]]} of {frame.number}")
+            raise Violation(f"I17: flow control is on for {late} since beat {self._since[late[0]]} of {beat}")
 
     def _waits_for_disks(self, streams: Iterable[Any]) -> bool:
         """Whether so many stores stand still that a stream cannot go on, and nobody be given up: beats are answered
