@@ -7,7 +7,7 @@ from typing import Any
 
 from .errors import Invalid
 
-IN_MS = frozenset({"message_ttl_s", "expires_s", "consumer_timeout_s"})
+IN_MS = frozenset({"message_ttl_s", "expires_s", "consumer_timeout_s", "retry_delay_min_s", "retry_delay_max_s"})
 """Keywords of `declare_queue` that are in seconds, and whose arguments are in milliseconds."""
 MOST_S = 1 << 38
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
@@ -78,6 +78,8 @@ class QueueKeywords(TypedDict, total=False):
     dead_letters: str | None
     delivery_limit: int | None
     retry_delay_s: Sequence[float] | None
+    retry_delay_min_s: float | None
+    retry_delay_max_s: float | None
     dead_letter_key: str | None
     dedupe_window_s: int | None
     dedupe_window_count: int | None
@@ -92,6 +94,7 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
          "single_active": "x-single-active-consumer",
          "dead_letters": "manta.dead_letters", "delivery_limit": "manta.delivery_limit",
          "dead_letter_key": "manta.dead_letter_key", "retry_delay_s": "manta.retry_delay_s",
+         "retry_delay_min_s": "x-delayed-retry-min", "retry_delay_max_s": "x-delayed-retry-max",
          "dedupe_window_s": "manta.dedupe_window_s", "dedupe_window_count": "manta.dedupe_window_count",
          "message_ttl_s": "x-message-ttl", "expires_s": "x-expires",
          "consumer_timeout_s": "x-consumer-timeout", "internal": "manta.internal", "auto_delete": "manta.auto_delete",
@@ -250,6 +253,7 @@ class Management:
         auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
         message_ttl_s: float | None = None, expires_s: float | None = None,
         consumer_timeout_s: float | None = None, retry_delay_s: Sequence[float] | None = None,
+        retry_delay_min_s: float | None = None, retry_delay_max_s: float | None = None,
     ) -> bool | str:  # fmt: skip
         """Create a queue unless it is there.
 
@@ -299,6 +303,8 @@ class Management:
             retry_delay_s: seconds for which a message waits that is back from a delivery in vain: after the first one,
                 the second and so on, the last number for all further; [1, 5, 30]. What the consumers of a broker that
                 dies held does not wait.
+            retry_delay_min_s: or so many seconds for each such delivery, 5 for 5, 10, 15 and so on;
+                "x-delayed-retry-min", in milliseconds. retry_delay_max_s: and so many at most; "x-delayed-retry-max".
             dead_letter_key: the key by which dead letters go to the alternate: the queue's name, unless given;
                 "x-dead-letter-routing-key".
             dedupe_window_s: a message whose `message_id` came in within so many seconds, by the clocks of brokers, does
@@ -341,7 +347,8 @@ class Management:
                  "dead_letters": dead_letters, "delivery_limit": delivery_limit,
                  "dead_letter_key": dead_letter_key,
                  "dedupe_window_s": dedupe_window_s, "dedupe_window_count": dedupe_window_count,
-                 "retry_delay_s": None if retry_delay_s is None else list(retry_delay_s),
+                 "retry_delay_s": list(retry_delay_s) if isinstance(retry_delay_s, Iterable) else retry_delay_s,
+                 "retry_delay_min_s": retry_delay_min_s, "retry_delay_max_s": retry_delay_max_s,
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
                  "message_ttl_s": message_ttl_s, "expires_s": expires_s,
                  "consumer_timeout_s": consumer_timeout_s, "exclusive": exclusive}  # fmt: skip
@@ -595,6 +602,7 @@ class AsyncManagement:
         auto_delete: bool | None = None, auto_delete_timeout_s: int | None = None, exclusive: bool | None = None,
         message_ttl_s: float | None = None, expires_s: float | None = None,
         consumer_timeout_s: float | None = None, retry_delay_s: Sequence[float] | None = None,
+        retry_delay_min_s: float | None = None, retry_delay_max_s: float | None = None,
     ) -> bool | str:  # fmt: skip
         """As `Connection.declare_queue`."""
         typed: dict[str, Any] = {
@@ -606,7 +614,8 @@ class AsyncManagement:
                  "dead_letters": dead_letters, "delivery_limit": delivery_limit,
                  "dead_letter_key": dead_letter_key,
                  "dedupe_window_s": dedupe_window_s, "dedupe_window_count": dedupe_window_count,
-                 "retry_delay_s": None if retry_delay_s is None else list(retry_delay_s),
+                 "retry_delay_s": list(retry_delay_s) if isinstance(retry_delay_s, Iterable) else retry_delay_s,
+                 "retry_delay_min_s": retry_delay_min_s, "retry_delay_max_s": retry_delay_max_s,
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
                  "message_ttl_s": message_ttl_s, "expires_s": expires_s,
                  "consumer_timeout_s": consumer_timeout_s, "exclusive": exclusive}  # fmt: skip

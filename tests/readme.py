@@ -250,6 +250,10 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_retry_delays.py::test_it_waits_longer_each_time",
         "tests/unit/client/test_retry_delays.py::test_what_a_consumer_held_that_goes_waits_and_what_it_had_not_seen_does_not",
     ],
+    "With retry_delay_min_s=5": [
+        "tests/unit/client/test_retry_delays.py::test_it_waits_longer_by_the_same_each_time_up_to_a_bound",
+        "tests/unit/client/test_retry_delays.py::test_rabbitmqs_words_mean_the_same",
+    ],
     "A release with a delay of its own": [
         "tests/unit/protocol/queue/test_delayed.py::"
         "test_its_own_delay_counts_more_than_the_queues_and_its_death_more_than_either",

@@ -97,6 +97,8 @@ def queue_add(
         int | None, typer.Option(help="what comes back more often goes to the alternate, or is discarded")
     ] = None,
     retry_delay_s: Annotated[list[float] | None, typer.Option(help="what came back waits; again: next time")] = None,
+    retry_delay_min_s: Annotated[float | None, typer.Option(help="or so long for each time it came back")] = None,
+    retry_delay_max_s: Annotated[float | None, typer.Option(help="and so long at most")] = None,
     dead_letter_key: Annotated[str | None, typer.Option(help="the key of dead letters; the queue's name")] = None,
     dedupe_window_s: Annotated[
         int | None, typer.Option("--dedupe-window-s", help="a message id that came within so many seconds is dropped")
@@ -114,23 +116,20 @@ def queue_add(
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""
+    typed = _given(locals())
     with connection(broker, token) as c:
         try:
-            answer = c.declare_queue(
-                name, durable, alternate, pairs(argument), max_count=max_count, max_size=max_size, overflow=overflow,
-                priorities=priorities, last_value_key=last_value_key, group_key=group_key, fair_key=fair_key,
-                flow_stop_count=flow_stop_count, flow_resume_count=flow_resume_count, flow_stop_size=flow_stop_size,
-                flow_resume_size=flow_resume_size, fairshare=fairshare, sequence_key=sequence_key,
-                single_active=single_active or None, dead_letters=dead_letters, delivery_limit=delivery_limit,
-                dead_letter_key=dead_letter_key, dedupe_window_s=dedupe_window_s,
-                dedupe_window_count=dedupe_window_count, auto_delete=auto_delete or None,
-                auto_delete_timeout_s=auto_delete_timeout_s, message_ttl_s=message_ttl_s, expires_s=expires_s,
-                consumer_timeout_s=consumer_timeout_s, retry_delay_s=retry_delay_s or None,
-            )  # fmt: skip
+            answer = c.declare_queue(name, durable, alternate, pairs(argument), **typed)
         except Invalid as refused:
             raise Invalid(_as_typed(refused.text)) from None
     new, name = bool(answer), name or str(answer)
     say(f"queue {name} {'added' if new else 'is there already'}", {"queue": name, "new": new}, as_json)
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """Those that were given, of options that are keywords of `declare_queue` by their own names."""
+    given = {keyword: value for keyword, value in options.items() if keyword in TYPED}
+    return {keyword: value for keyword, value in given.items() if value not in (None, []) and value is not False}
 
 
 def _as_typed(text: str) -> str:

@@ -144,6 +144,7 @@ class _File:
         if "x-overflow" in kept and not parse(QueueSettings, "queue", kept).limited:
             remarks.append(f"x-overflow={kept.pop('x-overflow')!r}: without a limit nothing happens at it")
         kept |= {"manta.auto_delete": True} if auto_delete else {}
+        remarks += _without_backoff(arguments, kept)
         if given and not alternate:
             remarks.insert(0, f"{at}={alternate!r}: {NO_DEFAULT}")
         elif given and DEAD_LETTER_KEY not in kept:
@@ -236,6 +237,16 @@ def _lettered(arguments: dict[str, Any], alternate: str, remarks: list[str]) -> 
         return arguments
     rest = {name: value for name, value in arguments.items() if name != "x-overflow"}
     return rest | {"qpid.policy_type": DEAD_LETTER}
+
+
+def _without_backoff(arguments: dict[str, Any], kept: dict[str, Any]) -> list[str]:
+    """Take out of what is kept of a queue's arguments how long what comes back waits, where in RabbitMQ it does not, or
+    only what does not count as a delivery. Returns what is said of that."""
+    when = arguments.get("x-delayed-retry-type", "disabled")
+    if when in ("failed", "all") and "x-delayed-retry-min" in kept:
+        return []
+    names = [name for name in kept if name.startswith("x-delayed-retry-")]
+    return [f"{name}={kept.pop(name)!r}: nothing waits, with x-delayed-retry-type={when!r}" for name in names]
 
 
 def _text(arguments: dict[str, Any], name: str, one: FileObject) -> str:

@@ -42,11 +42,33 @@ def declared(arguments: dict[str, Any]) -> QueueSettings:
         # By RabbitMQ's words the oldest goes; by Qpid's what comes is refused.
         theirs = {"x-max-length", "x-max-length-bytes"}.intersection(arguments)
         settings = replace(settings, overflow=RING if theirs else REJECT)
+    settings = _with_backoff(settings)
     _check_flow(settings)
     _check_alerts(settings)
     if settings.auto_delete_timeout_s != DEFAULT and not (settings.auto_delete or settings.exclusive):
         raise PeerError(INVALID, "auto_delete_timeout_s needs auto_delete or exclusive: give one, or leave it out")
     return settings
+
+
+def _with_backoff(settings: QueueSettings) -> QueueSettings:
+    """In the one spelling: RabbitMQ's word for whether there is one is said by the times themselves.
+
+    Raises:
+        PeerError: `invalid`, it is said in two ways, or not whole.
+    """
+    least, most = settings.retry_delay_min_ms, settings.retry_delay_max_ms
+    if settings.retry_type == "disabled":
+        return replace(settings, retry_type="", retry_delay_min_ms=0, retry_delay_max_ms=0)
+    if settings.retry_delay_s and (least or most or settings.retry_type):
+        text = "retry_delay_s and retry_delay_min_s are two ways to say how long what comes back waits: give one"
+        raise PeerError(INVALID, f"{text}, and retry_delay_max_s only beside the second")
+    if (most or settings.retry_type) and not least:
+        text = "how long what comes back waits each time is missing: give retry_delay_min_s (x-delayed-retry-min)"
+        raise PeerError(INVALID, f"{text}, or leave out what is said of it")
+    if 0 < most < least:
+        text = f"retry_delay_max_s {most / 1000:g} is below retry_delay_min_s {least / 1000:g}"
+        raise PeerError(INVALID, f"{text}: give at least as much, or leave it out")
+    return replace(settings, retry_type="")
 
 
 def _check_shares(settings: QueueSettings) -> None:

@@ -20,7 +20,7 @@ from .priority import ByPriority
 from .producer_flow import ProducerFlow
 from .refusing import Limit
 from .relay import Relay
-from .retries import Retries
+from .retries import Retries, backoff_of
 from .ring import Oldest, Ring
 from .settings import DEAD_LETTER, RING, RING_STRICT, QueueSettings
 from .shares import ByShares
@@ -54,8 +54,8 @@ def dead_lettering(state: QueueState, settings: QueueSettings) -> list[StatePoli
         policies += Dissolution(state), Expired(state)
     if settings.delivery_limit:
         policies.append(DeliveryLimit(state, settings.delivery_limit))
-    if settings.retry_delay_s:
-        policies.append(Retries(state, settings.retry_delay_s))
+    if settings.delays_retries:
+        policies.append(Retries(state, backoff_of(settings)))
     return policies
 
 

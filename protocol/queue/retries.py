@@ -6,23 +6,37 @@ stream knows the time: what that broker's consumers held is available at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..wire.events import Event, Modify, Release
 from .applied import Applied, PutOff
+from .settings import QueueSettings
 from .state import QueueState
 from .state_policy import Rule
 
+MOST_MS = (1 << 48) - 1
+"""No message waits longer, however often it came back: a time in ms stays an integer that travels."""
+Backoff = Callable[[int], int]
+"""How often it was delivered in vain, from 1 -> for how many ms it waits."""
+
+
+def backoff_of(settings: QueueSettings) -> Backoff:
+    """That of a queue that has one: the n-th of its delays, the last one for all further; or n times the least."""
+    if settings.retry_delay_s:
+        delays_ms = [int(delay_s * 1000) for delay_s in settings.retry_delay_s]
+        return lambda count: delays_ms[min(count, len(delays_ms)) - 1]
+    step_ms, most_ms = settings.retry_delay_min_ms, settings.retry_delay_max_ms or MOST_MS
+    return lambda count: min(step_ms * count, most_ms)
+
 
 class Retries:
-    """Args: delays_s: after the first delivery in vain, after the second, and so on; the last one after all further."""
-
     events: tuple[type[Event], ...] = (Release, Modify)
     one_by_one = False
 
-    def __init__(self, state: QueueState, delays_s: list[float]) -> None:
+    def __init__(self, state: QueueState, backoff: Backoff) -> None:
         self._state = state
-        self._delays_ms = [int(delay_s * 1000) for delay_s in delays_s]
+        self._backoff = backoff
 
     def around(self, rule: Rule) -> Rule:
         """The rule, and those that are available after a delivery in vain are delayed."""
@@ -37,12 +51,11 @@ class Retries:
         return back
 
     def _put_off(self, event: Any, positions: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        state, delays_ms = self._state, self._delays_ms
-        repeated, last = state.deliveries.repeated, len(delays_ms)
+        state, backoff, repeated = self._state, self._backoff, self._state.deliveries.repeated
         waits: list[tuple[int, int]] = []
         for first, end in positions:
             for position in range(first, end + 1):
-                delay_ms = delays_ms[min(repeated.get(position, 1), last) - 1]
+                delay_ms = backoff(repeated.get(position, 1))
                 if delay_ms and position in state.available:
                     waits.append((position, event.at_ms + delay_ms))
         for position, due_ms in waits:

@@ -70,6 +70,8 @@ class QueueSettings(msgspec.Struct, frozen=True):
         never.
     retry_delay_s: after its first delivery in vain a message is available again so many seconds later, after the second
         the next number, and so on, the last one for all further; empty: at once.
+    retry_delay_min_ms: it is available again after so many ms for each of its deliveries in vain; 0: at once.
+    retry_delay_max_ms: and after so many at most; 0: without such a bound.
     dead_letter_key: by which dead letters go to the alternate; "": by the queue's name.
     auto_delete: it goes when its last consumer in the whole cluster has gone; one that has had none yet stays.
     auto_delete_timeout_s: it waits so long, in seconds, for one to come again; `AUTO_DELETE_TIMEOUT_S`, unless given.
@@ -213,8 +215,21 @@ class QueueSettings(msgspec.Struct, frozen=True):
     ] = 0  # fmt: skip
     retry_delay_s: Annotated[
         list[Annotated[float, Meta(ge=0, le=10**9)]], Meta(min_length=1, max_length=100),
-        Argument("manta.retry_delay_s", "give 1 to 100 numbers of seconds, such as [1, 5, 30], or leave it out"),
+        Argument("manta.retry_delay_s",
+                 "give 1 to 100 numbers of seconds, such as [1, 5, 30]; or retry_delay_min_s=5 for 5, 10, 15, ..."),
     ] = []  # fmt: skip
+    retry_delay_min_ms: Annotated[
+        int, Meta(ge=1, lt=1 << 48),
+        Argument("x-delayed-retry-min", "give a number of milliseconds, 1 to 2^48, or leave it out"),
+    ] = 0  # fmt: skip
+    retry_delay_max_ms: Annotated[
+        int, Meta(ge=1, lt=1 << 48),
+        Argument("x-delayed-retry-max", "give a number of milliseconds, 1 to 2^48, or leave it out for no bound"),
+    ] = 0  # fmt: skip
+    retry_type: Annotated[
+        Literal["", "failed", "disabled"],
+        Argument("x-delayed-retry-type", "give failed (what comes back from a delivery that counts), or disabled"),
+    ] = ""  # fmt: skip
     dead_letter_key: Annotated[
         str, Meta(min_length=1, max_length=255),
         Argument("manta.dead_letter_key", "give a routing key, or leave it out for the queue's name",
@@ -251,6 +266,11 @@ class QueueSettings(msgspec.Struct, frozen=True):
     def vacant_s(self) -> int:
         """How many seconds it waits for somebody to use it again, or for its client."""
         return AUTO_DELETE_TIMEOUT_S if self.auto_delete_timeout_s == DEFAULT else self.auto_delete_timeout_s
+
+    @property
+    def delays_retries(self) -> bool:
+        """Whether what comes back from a delivery in vain waits."""
+        return bool(self.retry_delay_s or self.retry_delay_min_ms)
 
     @property
     def leaves_letters(self) -> bool:

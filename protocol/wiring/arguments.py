@@ -144,7 +144,7 @@ def queue_known_from(arguments: dict[str, Any]) -> int:
         return KNOWS_DEDUPLICATION
     if settings.message_ttl_ms >= 0 or settings.expires_ms or settings.consumer_timeout_ms:
         return KNOWS_TIMES
-    if settings.retry_delay_s:
+    if settings.delays_retries:
         return KNOWS_DELAYS
     if settings.auto_delete or settings.exclusive:
         return KNOWS_AUTO_DELETE

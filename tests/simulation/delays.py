@@ -25,6 +25,13 @@ SENT, BACK = 0.15, 0.3
 """Of what users send, and of what they would release, in these."""
 RETRYING = 0.3
 """The share of stories in which some queues have what comes back wait."""
+RISING = 0.5
+"""Of those, that wait longer by the same each time, with a bound or without."""
+NAMES = {
+    "retry_delay_s": "manta.retry_delay_s",
+    "retry_delay_min_ms": "x-delayed-retry-min",
+    "retry_delay_max_ms": "x-delayed-retry-max",
+}
 TIMES_MS = (0, 1, 20, 200, 200, 1_000, 3_000)
 STALE_MS = 60_000
 """What is said of the present is not older when it is committed."""
@@ -59,10 +66,14 @@ class Retries:
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(f"retries of {seed}")
         self._some = self._rng.random() < RETRYING
+        self._rises = random.Random(f"retries of {seed} that wait longer by the same each time")
 
     def some(self) -> dict[str, Any]:
         if not self._some or self._rng.random() < 0.5:
             return {}
+        if self._rises.random() < RISING:
+            most = self._rises.choice([{}, {"retry_delay_max_ms": 300}, {"retry_delay_max_ms": 120}])
+            return {"retry_delay_min_ms": self._rises.choice([20, 100])} | most
         return {"retry_delay_s": self._rng.choice([[0.05], [0, 0.2], [0.02, 0.3, 1], [1]])}
 
 

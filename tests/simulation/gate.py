@@ -183,6 +183,7 @@ _SHARED: list[tuple[ModuleType | type, str, Any]] = [
 _MEMORY: list[tuple[ModuleType | type, str, Any]] = [(memories, "SHARE", 1.0), (moves, "SHARE", 0.0)]
 _DYING: list[tuple[ModuleType | type, str, Any]] = [(deaths, "DYING", 1.0), (kinds, "KINDS", 1.0)]
 _TWICE: list[tuple[ModuleType | type, str, Any]] = [(duplicates, "STORIES", 1.0), (duplicates, "SHARE", 1.0)]
+_RISING: list[tuple[ModuleType | type, str, Any]] = [(delays, "RETRYING", 1.0), (delays, "RISING", 1.0)]
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **dict.fromkeys(mutants_deaths.ALL, _DYING),
     **dict.fromkeys(mutants_memory.ALL, _MEMORY),
@@ -192,6 +193,8 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **{name: [(timeouts, "STORIES", 1.0)] for name in mutants_timeouts.ALL},
     **{name: [(lifetimes, "STORIES", 1.0)] for name in mutants_lifetimes.ALL},
     **{name: [(delays, "STORIES", 1.0)] for name in mutants_delays.ALL},
+    "what_came_back_waits_as_long_each_time": _RISING,
+    "no_delay_is_long_enough": _RISING,
     **{name: [(made_names, "STORIES", 1.0)] for name in mutants_made_names.ALL},
     **{name: [(message_moves, "STORIES", 1.0)] for name in mutants_message_moves.ALL},
     **{name: [(own_queues, "STORIES", 1.0)] for name in mutants_own_queues.ALL},

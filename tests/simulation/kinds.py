@@ -123,8 +123,8 @@ class Kinds:
         for what, value in kind.items():
             if what == "overflow":
                 continue
-            if what == "retry_delay_s":
-                arguments["manta.retry_delay_s"] = value
+            if what in delays.NAMES:
+                arguments[delays.NAMES[what]] = value
                 continue
             if what in SHARE_NAMES:
                 arguments[self._shares.choice(SHARE_NAMES[what])] = self._shares.choice([value, str(value)])

@@ -75,6 +75,9 @@ def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
     queue.all_die = queue.alternate and arguments.get("manta.dead_letters") == "all"
     queue.tries = int(arguments.get("manta.delivery_limit") or arguments.get("x-delivery-limit") or 0)
     queue.retry = [int(seconds * 1000) for seconds in arguments.get("manta.retry_delay_s", [])]
+    if step_ms := arguments.get("x-delayed-retry-min"):
+        most_ms = arguments.get("x-delayed-retry-max", inf)
+        queue.retry = [int(min(step_ms * count, most_ms)) for count in range(1, 500)]
     queue.key = arguments.get("qpid.last_value_queue_key", "")
     queue.lives = int(arguments["x-message-ttl"]) if "x-message-ttl" in arguments else None
     queue.group = arguments.get("qpid.group_header_key", "")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from mantamq.protocol.queue import policies
 from mantamq.protocol.queue.delayed import Delayed
+from mantamq.protocol.queue.retries import backoff_of
 from mantamq.protocol.replica.dues import Dues
 from mantamq.protocol.wire.events import Due
+from msgspec.structs import replace
 
 from .planting import planted
 
@@ -56,6 +59,16 @@ def the_next_owner_knows_of_none(patch: Patch) -> None:
         return due(self, broker, now_ms)
 
     patch.setattr(Dues, "due", forgetful)
+
+
+def what_came_back_waits_as_long_each_time(patch: Patch) -> None:
+    """By the least of a queue's delays, however often it came back."""
+    patch.setattr(policies, "backoff_of", lambda settings: lambda count: backoff_of(settings)(1))
+
+
+def no_delay_is_long_enough(patch: Patch) -> None:
+    """What waits longer each time does so for ever."""
+    patch.setattr(policies, "backoff_of", lambda settings: backoff_of(replace(settings, retry_delay_max_ms=0)))
 
 
 ALL = planted(globals())

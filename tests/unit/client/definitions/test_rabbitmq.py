@@ -220,6 +220,27 @@ def test_what_a_limit_pushes_out_goes_to_the_alternate_where_there_is_one() -> N
     )
 
 
+def test_how_long_what_comes_back_waits() -> None:
+    times = {"x_delayed_retry_min": 5000, "x_delayed_retry_max": 9000}
+    reading = of(queues=[
+        queue(**times, x_delayed_retry_type="failed") | {"name": "a"},
+        queue(**times, x_delayed_retry_type="all") | {"name": "b"},
+        queue(**times, x_delayed_retry_type="returned") | {"name": "c"},
+        queue(**times) | {"name": "d"},
+    ])  # fmt: skip
+    kept = {"x-delayed-retry-min": 5000, "x-delayed-retry-max": 9000}
+    assert {one.name: one.arguments for one in reading.declarations if isinstance(one, DeclareQueue)} == {
+        "a": kept | {"x-delayed-retry-type": "failed"}, "b": kept, "c": {}, "d": {},
+    }  # fmt: skip
+    said = said_of(reading)
+    assert ("queue", "a") not in said or not said["queue", "a"]
+    assert "give failed" in said["queue", "b"][0]
+    assert said["queue", "d"] == tuple(
+        f"{name}={value}: nothing waits, with x-delayed-retry-type='disabled'" for name, value in kept.items()
+    )
+    assert len(said["queue", "c"]) == 3
+
+
 def test_a_ring_of_alternates_is_opened_and_said() -> None:
     reading = of(exchanges=[exchange("a", alternate="b"), exchange("b", alternate="a"), exchange("c", alternate="c")])
     assert [(one.name, one.alternate) for one in reading.declarations] == [("b", ""), ("a", "b"), ("c", "")]  # type: ignore[union-attr]

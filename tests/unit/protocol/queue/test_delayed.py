@@ -208,6 +208,16 @@ def test_what_comes_back_waits_longer_each_time():
     assert state.available.flat() == [2, 2]
 
 
+def test_however_often_it_comes_back_its_time_is_one_that_travels():
+    state = queue(retry_delay_min_ms=(1 << 48) - 1)
+    come(state, b"1")
+    for number in (1, 2):
+        state.apply(Acquire("b1", 1, 1, [number, 1, 1]))
+        state.apply(Release("b1", 1, [number, 1, 1], True, 1000))
+        assert state.delayed.due == {1: 1000 + (1 << 48) - 1}
+        state.apply(Due(1 << 49, [1, 1]))
+
+
 def test_what_does_not_count_as_a_delivery_or_says_no_time_does_not_wait():
     state = queue(retry_delay_s=[1])
     come(state, b"1")
