@@ -54,7 +54,9 @@ from ..wire.move_events import DISCARD
 from ..wire.policy_events import DropPolicy, PutPolicy
 from .event_table import Row
 
-_CAUSES = {"enqueue": MAXLEN, "expire": EXPIRED, "dissolve": DELETED, "move": MOVED}
+_CAUSES = {
+    "enqueue": MAXLEN, "expire": EXPIRED, "dissolve": DELETED, "move": MOVED, "moved": MAXLEN, "move_back": MAXLEN
+}  # fmt: skip
 """Kind of an event's first row -> why it sets messages aside; others do since messages have come back too often."""
 
 

@@ -21,7 +21,7 @@ from .producer_flow import ProducerFlow
 from .refusing import Limit
 from .relay import Relay
 from .retries import Retries, backoff_of
-from .ring import Oldest, Ring
+from .ring import Oldest, Ring, RingAgain
 from .settings import DEAD_LETTER, RING, RING_STRICT, QueueSettings
 from .shares import ByShares
 from .state import QueueState
@@ -83,7 +83,8 @@ def policies_of(state: QueueState, settings: QueueSettings) -> Policies:
     if settings.exchange:
         of_state.append(Relay(state, settings))
     if settings.overflow in (RING, RING_STRICT, DEAD_LETTER) and settings.limited:
-        of_state.append(Ring(state, settings, oldest, settings.fair_key != "" or len(of_state) == before))
+        ring = Ring(state, settings, oldest, settings.fair_key != "" or len(of_state) == before)
+        of_state += ring, RingAgain(ring)
     if groups is not None:  # behind what drops messages that consumers hold
         of_state.append(groups)
     limit = Limit(state, settings) if settings.refuses else None

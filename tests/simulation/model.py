@@ -242,6 +242,8 @@ class ModelQueue:
         done = self._apply(event)
         if type(event) is not events.Enqueue:
             self._outdated()
+        if type(event) is events.Moved and self.full in ("ring", "ring-strict", "dead-letter"):
+            self._push_out(WAITING)  # others have come meanwhile
         self._hold_back()
         if self.shares:
             self.turn_at[self.index] = self.turn
@@ -520,14 +522,15 @@ class ModelQueue:
             del inside[0], sizes[0]
         return False
 
-    def _push_out(self) -> None:
-        """The oldest leave a ring that is too full, be they held or not; what is rejected has left it."""
+    def _push_out(self, where: tuple[str, ...] = ()) -> None:
+        """The oldest leave a ring that is too full, be they held or not, or those that are there; what is rejected has
+        left it."""
         while self.most != (inf, inf):
             inside = self._inside()
             if len(inside) <= self.most[0] and sum(len(self.live[p]) + 64 for p in inside) <= self.most[1]:
                 return
-            if self.full == "dead-letter":
-                inside = [p for p in inside if self.place[p] in WAITING]
+            if where or self.full == "dead-letter":
+                inside = [p for p in inside if self.place[p] in (where or WAITING)]
                 if not inside:
                     return
             oldest = min(inside, key=lambda p: (self.level(p), p))

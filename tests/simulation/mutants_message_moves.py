@@ -8,6 +8,7 @@ import pytest
 from mantamq.protocol.broker.moved import Landing
 from mantamq.protocol.queue import moves
 from mantamq.protocol.queue.batches import Batches
+from mantamq.protocol.queue.ring import RingAgain
 from mantamq.protocol.replica import dead_letters, targets
 from mantamq.protocol.replica.moves import Moving
 from msgspec.structs import replace
@@ -44,6 +45,11 @@ def an_update_forgets_where_moved_messages_go(patch: Patch) -> None:
 
 def a_move_is_answered_before_its_messages_are_there(patch: Patch) -> None:
     patch.setattr(moves.QueueMoves, "under_way", lambda self, token: 0)
+
+
+def a_ring_takes_back_more_than_it_holds(patch: Patch) -> None:
+    """Others have come while these were on their way."""
+    patch.setattr(RingAgain, "applied", lambda self, event, done: None)
 
 
 ALL = planted(globals())

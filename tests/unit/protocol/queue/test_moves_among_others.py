@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from mantamq.protocol.queue.batches import DELETED
+from mantamq.protocol.capture.event_rows import rows
+from mantamq.protocol.queue.batches import DELETED, MAXLEN
 from mantamq.protocol.queue.moves import MOVED, MoveProgress, MoveTarget
 from mantamq.protocol.queue.policies import policies_of
 from mantamq.protocol.queue.settings import QueueSettings
@@ -16,7 +17,7 @@ from mantamq.protocol.queue.statistics import figures
 from mantamq.protocol.queue.time_to_live import by_senders
 from mantamq.protocol.replica.targets import to_target
 from mantamq.protocol.wire.deletion_events import Dissolve
-from mantamq.protocol.wire.events import Due, Enqueue, Expire, Move, Moved, Own
+from mantamq.protocol.wire.events import Acquire, Due, Enqueue, Entry, Expire, Move, Moved, Own
 from mantamq.protocol.wire.message import Header, encode
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -133,3 +134,25 @@ def test_what_is_back_is_no_duplicate_of_itself_and_what_is_known_stays_known():
     assert state.available.flat() == [1, 1] and not figures(state).duplicates
     state.apply(Enqueue("q#9@5", [1, 1], [encode(Header(b"m", message_id="2"))]))  # type: ignore[call-arg]
     assert figures(state).duplicates == 1, "one that has gone from here is known as long as any"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "stops producers"])
+@pytest.mark.parametrize("overflow", ["ring", "ring-strict", "dead-letter"])
+def test_a_ring_that_others_have_filled_meanwhile_has_no_room_for_what_comes_back(kind: str, overflow: str):
+    state = queue("lost", max_count=3, overflow=overflow, **KINDS[kind])
+    come(state, 3)
+    batch = move(state, 1, 3)
+    come(state, 2)
+    state.apply(Acquire("b1", 1, 1, [9, 4, 4]))
+    done = state.apply(Moved(batch, [2, 3]))
+    assert state.available.flat() == [3, 3, 5, 5] and state.acquired.messages() == 1, "held is not pushed out"
+    if overflow == "dead-letter":
+        assert done.aside == [(2, 2)] and state.batches.cause(state.index) == MAXLEN
+    else:
+        assert done.dropped == [(2, 2, False)] and state.discarded == state.tallies.ring == 1
+    told = rows("q#1", Entry((1, 1), 1, "", 0, 0, b""), Moved(batch, [2, 3]), done, 0)
+    assert [(row.kind, row.position_first, row.detail) for row in told] == [
+        ("moved", 1, ""),
+        ("move_back", 2, ""),
+        ("set_aside", 2, MAXLEN) if overflow == "dead-letter" else ("discard", 2, ""),
+    ]
