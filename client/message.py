@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .errors import Invalid
+
 UNDECODABLE = "mantamq.undecodable"
 
 
@@ -49,7 +51,10 @@ class Message:
         message_id: str | None = None,
     ) -> None:
         if type(body) is str:
-            body = body.encode()
+            try:
+                body = body.encode()
+            except UnicodeEncodeError as error:
+                raise Invalid(f"a message's body is no text that can be sent: {error}; send bytes") from None
             content_type = content_type or "text/plain"
         self.body: bytes = body  # type: ignore[assignment]
         self.subject = subject

@@ -18,6 +18,7 @@ from ...protocol.ranges import RangeSet, pairs, size, subtract
 from ...protocol.wire.client_frames import Completed, Detached, Failed, Transfer
 from ...protocol.wire.framing import check_depth
 from ...protocol.wire.message import encode
+from ...protocol.wire.transfer_parts import part
 from ..errors import Invalid, MantaError, ResourceLimitExceeded, TooLarge, Unavailable, again, error, link_ended
 from ..message import Message
 from .delays import later
@@ -45,20 +46,6 @@ def _headers(properties: dict[str, Any] | None) -> dict[str, Any]:
     except (msgspec.MsgspecError, PeerError, TypeError, ValueError, OverflowError, RecursionError) as problem:
         raise Invalid(f"properties sent to a headers exchange are names and plain values: {problem}") from None
     return headers
-
-
-def _cut(frame: Transfer, start: int, stop: int) -> Transfer:
-    """Some of a frame's messages, with their numbers."""
-    return Transfer(
-        frame.handle,
-        frame.first + start,
-        frame.blobs[start:stop],
-        frame.keys[start:stop] if frame.keys is not None else None,
-        [n for index, ttl_ms in pairs(frame.ttl) if start <= index < stop for n in (index - start, ttl_ms)],
-        frame.headers[start:stop] if frame.headers is not None else None,
-        [(index - start, keys) for index, keys in frame.several if start <= index < stop],
-        [(index - start, ms, since) for index, ms, since in frame.delays if start <= index < stop],
-    )
 
 
 class SenderCore:
@@ -199,12 +186,12 @@ class SenderCore:
             raise Invalid(f"the key of a sender to {self.address!r} is fixed: name an exchange alone, to send by keys")
         if not 0 < len(several) <= ROUTING_KEYS or not all(type(key) is str for key in several):
             raise Invalid(f"a message is sent by 1 to {ROUTING_KEYS} keys, which are texts, not by {several!r:.100}")
-        before = self._several
+        before, number = self._several, self.next_put
         before.append((len(self._blobs), several))  # first: it may leave at once
         try:
             self.put(message)
-        except MantaError:
-            before.pop()
+        except BaseException:
+            self._not_put(number, before)
             raise
 
     def put_later(
@@ -215,13 +202,19 @@ class SenderCore:
         Raises:
             Invalid: these are no times; there are none, or two.
         """
-        before = self._delays
+        before, number = self._delays, self.next_put
         before.append((len(self._blobs), *later(delay, at)))  # first: it may leave at once
         try:
             self.put(message) if keys is None else self.put_to(message, keys)
-        except MantaError:
-            before.pop()
+        except BaseException:
+            self._not_put(number, before)
             raise
+
+    def _not_put(self, number: int, said: list[Any]) -> None:
+        """Whatever has come in between: unless the message of that number is taken, the next one is not to have what
+        was said of it last."""
+        if self.next_put == number:
+            said.pop()
 
     def put_apart(self, message: Message) -> int:
         """Take a message as `put`; its number, by which its caller gets its outcome for itself (`outcome`)."""
@@ -298,7 +291,7 @@ class SenderCore:
             if not done:
                 yield frame
             for a, b in subtract(first, last, done) if done else ():
-                yield _cut(frame, a - first, b - first + 1)
+                yield part(frame, a - first, b - first + 1)
 
     @property
     def by_several_keys(self) -> bool:
@@ -342,7 +335,7 @@ class SenderCore:
         flat: list[int] = []
         for first, frame in self.pending.items():
             last = first + len(frame.blobs) - 1
-            flat += (n for part in subtract(first, last, self._done.within(first, last)) for n in part)
+            flat += (n for edges in subtract(first, last, self._done.within(first, last)) for n in edges)
         return flat
 
     def stalled(self) -> Unavailable:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..errors import NOT_ALLOWED, PeerError
 from ..log.outbox import FollowerOutbox
-from ..ranges import RangeSet, compress, pairs, subtract
+from ..ranges import RangeSet, compress, subtract
 from ..wire.client_frames import Failed, Transfer
+from ..wire.transfer_parts import part
 from ..wire.version import KNOWS_DELAYS, spoken
 from .cluster_state import ClusterState
 from .routing import Numbers, Parts, route_each
@@ -46,8 +47,8 @@ def route_delayed(
         return
     late = compress(sorted({frame.first + index for index, _, _ in frame.delays}))
     outbox.send(session.peer, Failed(frame.handle, late, no.code, no.text))
-    for part in without_delayed(frame):
-        go_on(session, link, part, *route_each(cluster, link, part, session.expiry(part, now_ms), now_ms))
+    for rest in without_delayed(frame):
+        go_on(session, link, rest, *route_each(cluster, link, rest, session.expiry(rest, now_ms), now_ms))
 
 
 def without_delayed(frame: Transfer) -> Iterator[Transfer]:
@@ -57,13 +58,4 @@ def without_delayed(frame: Transfer) -> Iterator[Transfer]:
     for index, _, _ in frame.delays:
         late.add(first + index, first + index)
     for a, b in subtract(first, last, list(late)):
-        start, stop = a - first, b - first + 1
-        yield Transfer(
-            frame.handle,
-            a,
-            frame.blobs[start:stop],
-            frame.keys[start:stop] if frame.keys is not None else None,
-            [n for index, ttl_ms in pairs(frame.ttl) if start <= index < stop for n in (index - start, ttl_ms)],
-            frame.headers[start:stop] if frame.headers is not None else None,
-            [(index - start, keys) for index, keys in frame.several if start <= index < stop],
-        )
+        yield part(frame, a - first, b - first + 1)

@@ -172,3 +172,20 @@ async def test_the_asyncio_twin(cluster, session):
         assert again.delivery_count == 1
         with pytest.raises(Invalid):
             await sender.send_later("2")
+
+
+@pytest.mark.parametrize("body", [5, "\ud800"])
+def test_of_one_that_cannot_be_sent_nothing_stays_for_the_next(connection, session, body):
+    connection.declare_queue("other")
+    connection.bind("amq.direct", "other", "k")
+    sender = session.sender("q")
+    with pytest.raises(Invalid, match=r"a message's body is .* (serialise it first|send bytes)"):
+        sender.send_later(body, 3600)
+    sender.send("now")
+    keyed = session.sender("amq.direct")
+    with pytest.raises(Invalid):
+        keyed.send_later(body, 3600, keys=["k"])
+    keyed.send("nowhere")
+    session.sync(5)
+    told = connection.queue("q")
+    assert (told["messages"], told["delayed"]) == (1, 0) and connection.queue("other")["messages"] == 0
