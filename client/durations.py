@@ -21,3 +21,8 @@ def in_ms(keyword: str, seconds: Any) -> int:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < MOST_S:
         raise Invalid(f"{keyword}={seconds!r:.60}: give a number of seconds, at least 0, or leave it out")
     return round(seconds * 1000) or math.ceil(seconds)
+
+
+def listed(several: Any) -> Any:
+    """Numbers in whatever order keeps them, as a list. What is none a broker refuses, by its rule."""
+    return list(several) if isinstance(several, tuple | range) else several

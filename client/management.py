@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
 from .books.abilities import MADE_NAMES, POLICIES, Ability
 from .definitions.document import document_of
-from .durations import IN_MS, in_ms
+from .durations import IN_MS, in_ms, listed
 from .errors import Invalid, NotFound
 
 T = TypeVar("T")
@@ -347,7 +347,7 @@ class Management:
                  "dead_letters": dead_letters, "delivery_limit": delivery_limit,
                  "dead_letter_key": dead_letter_key,
                  "dedupe_window_s": dedupe_window_s, "dedupe_window_count": dedupe_window_count,
-                 "retry_delay_s": list(retry_delay_s) if isinstance(retry_delay_s, Iterable) else retry_delay_s,
+                 "retry_delay_s": listed(retry_delay_s),
                  "retry_delay_min_s": retry_delay_min_s, "retry_delay_max_s": retry_delay_max_s,
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
                  "message_ttl_s": message_ttl_s, "expires_s": expires_s,
@@ -614,7 +614,7 @@ class AsyncManagement:
                  "dead_letters": dead_letters, "delivery_limit": delivery_limit,
                  "dead_letter_key": dead_letter_key,
                  "dedupe_window_s": dedupe_window_s, "dedupe_window_count": dedupe_window_count,
-                 "retry_delay_s": list(retry_delay_s) if isinstance(retry_delay_s, Iterable) else retry_delay_s,
+                 "retry_delay_s": listed(retry_delay_s),
                  "retry_delay_min_s": retry_delay_min_s, "retry_delay_max_s": retry_delay_max_s,
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
                  "message_ttl_s": message_ttl_s, "expires_s": expires_s,

@@ -22,14 +22,29 @@ class Moved(NamedTuple):
     left: int
 
 
+_MOST = 2**63 - 1
+
+
+def _counted(count: int) -> int:
+    """That many messages, or as many as can be asked for, which is more than there ever are. Raises Invalid."""
+    if type(count) is int and count >= 0:
+        return min(count, _MOST)
+    raise Invalid(f"a count of messages is a whole number, 0 for all of them, not {count!r}")
+
+
+def _selecting(selector: str) -> str:
+    """Raises Invalid: it is no text."""
+    if isinstance(selector, str):
+        return selector
+    raise Invalid(f'a selector is a text such as "colour = \'red\'", or "" for all messages, not {selector!r}')
+
+
 class _Move:
     """One move, piece by piece. Attributes: done, what it has come to so far."""
 
     def __init__(self, name: str, by: str, count: int, selector: str, exchange: str = "", key: str = "") -> None:
-        if not isinstance(selector, str):
-            raise Invalid(f"a selector is a text such as \"colour = 'red'\", not {selector!r}")
         self._what: dict[str, Any] = {"name": name, "token": uuid.uuid4().hex, "exchange": exchange, "key": key}
-        self._what |= {"by": by, "count": count, "selector": selector}
+        self._what |= {"by": by, "count": _counted(count), "selector": _selecting(selector)}
         self.done = Moved(0, 0)
 
     @property
@@ -43,7 +58,7 @@ class _Move:
 
 
 def _purge(name: str, count: int) -> _Ask[int]:
-    return _Ask("purge", {"name": name, "count": count}, lambda value: int(value["purged"]))
+    return _Ask("purge", {"name": name, "count": _counted(count)}, lambda value: int(value["purged"]))
 
 
 def _discard(name: str, count: int, selector: str) -> _Move:
@@ -51,9 +66,9 @@ def _discard(name: str, count: int, selector: str) -> _Move:
 
 
 def _to(name: str, to: str, count: int, selector: str) -> _Move:
-    exchange, key = parse_address(to)
+    exchange, key = parse_address(to) if isinstance(to, str) else ("", "")
     if not exchange and not key:
-        raise Invalid("name the queue, the exchange, or the exchange/key that the messages go to")
+        raise Invalid(f"name the queue, the exchange, or the exchange/key that the messages go to: it is not {to!r}")
     return _Move(name, "", count, selector, exchange, key)
 
 
@@ -62,7 +77,7 @@ def _reroute(name: str, exchange: str, count: int, selector: str) -> _Move:
 
 
 def _redrive(name: str, to: str, count: int, selector: str) -> _Move:
-    return _to(name, to, count, selector) if to else _Move(name, "home", count, selector)
+    return _Move(name, "home", count, selector) if to == "" else _to(name, to, count, selector)
 
 
 class MessageMoves(Management):
@@ -81,7 +96,7 @@ class MessageMoves(Management):
     def purge(self, name: str, count: int = 0, selector: str = "") -> int:
         """Discard available messages, at most `count` from the head (0: all), of those that `selector` wants, as of
         `Session.receiver`. Returns how many. Raises NotFound; Invalid: it is no selector."""
-        if not selector:
+        if not _selecting(selector):
             return self._ask(_purge(name, count))
         return self._move_all(_discard(name, count, selector)).moved
 
@@ -140,7 +155,7 @@ class AsyncMessageMoves(AsyncManagement):
 
     async def purge(self, name: str, count: int = 0, selector: str = "") -> int:
         """As `Connection.purge`."""
-        if not selector:
+        if not _selecting(selector):
             return await self._ask(_purge(name, count))
         return (await self._move_all(_discard(name, count, selector))).moved
 

@@ -19,6 +19,7 @@ from .command_arguments import MoveArguments
 from .questions import MOVE, Questions
 
 Answer = Callable[..., None]
+WAYS = f"{TO_KEY!r}, {TO_SUBJECT!r}, {HOME!r} or {DISCARD!r}"
 OLDER = (
     "messages cannot be moved yet: a member of the cluster is of an older version, and would not know of it: upgrade "
     "all members first"
@@ -54,8 +55,10 @@ def move(cluster: ClusterState, questions: Questions, queue: QueueDefinition, an
 
 
 def _order(wiring: Wiring, queue: QueueDefinition, a: MoveArguments) -> MoveOrder:
-    if not a.token or a.count < 0 or a.by not in (TO_KEY, TO_SUBJECT, HOME, DISCARD):
-        raise PeerError(INVALID, "a move takes a token of its own, and a count of messages, or 0 for all")
+    if not a.token or a.by not in (TO_KEY, TO_SUBJECT, HOME, DISCARD):
+        raise PeerError(INVALID, f"a move has a token of its own, and goes by {WAYS}, not by {a.by!r}")
+    if a.count < 0:
+        raise PeerError(INVALID, f"a move takes a count of messages, 0 for all of them, not {a.count}")
     if of := relayed(queue):
         raise PeerError(
             NOT_ALLOWED, f"queue {queue.name!r} belongs to exchange {of!r}: what is in it goes on by itself"
@@ -78,7 +81,8 @@ def _order(wiring: Wiring, queue: QueueDefinition, a: MoveArguments) -> MoveOrde
             raise PeerError(NOT_FOUND, f"there is no queue and no exchange {key!r} to move to: declare it first")
         exchange, key, by = key, "", TO_SUBJECT
     if exchange and wiring.exchange(exchange) is None:
-        raise PeerError(NOT_FOUND, f"there is no exchange {exchange!r} to move to: declare it first")
+        keyed = ", or move there, since a reroute goes by the subject of each message" if "/" in exchange else ""
+        raise PeerError(NOT_FOUND, f"there is no exchange {exchange!r} to move to: declare it first{keyed}")
     if exchange and wiring.internal(exchange):
         raise PeerError(NOT_ALLOWED, f"exchange {exchange!r} is internal: move to an exchange that leads to it")
     return MoveOrder(a.token, exchange, key, by, a.count, a.selector)

@@ -89,6 +89,46 @@ def test_nothing_goes_to_what_is_not_there(connection):
     assert bodies(connection, "q") == [b"1"]
 
 
+COUNT = "a count of messages is a whole number, 0 for all of them, not "
+
+
+@pytest.mark.parametrize(
+    ("ask", "text"),
+    [
+        (lambda c: c.move("q", "other", count=-1), COUNT + "-1"),
+        (lambda c: c.move("q", "other", count=1.5), COUNT + "1.5"),
+        (lambda c: c.reroute("q", "amq.topic", count=None), COUNT + "None"),
+        (lambda c: c.redrive("q", count=True), COUNT + "True"),
+        (lambda c: c.purge("q", "2"), COUNT + "'2'"),
+        (lambda c: c.purge("q", -1, "n > 1"), COUNT + "-1"),
+        (lambda c: c.purge("q", selector=None), 'a selector is a text such as "colour = \'red\'", or "" for all'),
+        (lambda c: c.move("q", "other", selector=5), "a selector is a text"),
+        (lambda c: c.move("q", ""), "name the queue, the exchange, or the exchange/key .* not ''"),
+        (lambda c: c.move("q", None), "name the queue, the exchange, or the exchange/key .* not None"),
+        (lambda c: c.redrive("q", None), "name the queue, the exchange, or the exchange/key .* not None"),
+        (lambda c: c.reroute("q", "amq.topic/k"), "declare it first, or move there, since a reroute goes by the sub"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_with_the_rule_and_takes_nothing(cluster, connection, ask, text):
+    send(connection, *numbered(1, 2))
+    with pytest.raises((Invalid, NotFound), match=text):
+        ask(connection)
+
+    async def twin() -> None:
+        async with await connect_async(cluster.address) as twin:
+            with pytest.raises((Invalid, NotFound), match=text):
+                await ask(twin)
+
+    asyncio.run(twin())
+    assert bodies(connection, "q") == [b"1", b"2"]
+
+
+def test_a_count_may_be_larger_than_all_there_ever_is(connection):
+    send(connection, *numbered(1, 2))
+    assert connection.move("q", "other", count=10**30) == Moved(2, 0)
+    assert connection.purge("other", count=2**64) == 2
+
+
 def test_what_a_full_queue_does_not_take_is_back(cluster, connection):
     connection.declare_queue("small", max_count=2)
     send(connection, *numbered(1, 2, 3, 4))

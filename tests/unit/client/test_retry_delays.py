@@ -64,6 +64,8 @@ def test_what_a_consumer_held_that_goes_waits_and_what_it_had_not_seen_does_not(
 def test_what_is_no_back_off_is_refused(connection, delays):
     with pytest.raises(Invalid, match=r"retry_delay_s.*\[1, 5, 30\]"):
         connection.declare_queue("q", arguments={"manta.retry_delay_s": delays})
+    with pytest.raises(Invalid, match=r"retry_delay_s.*\[1, 5, 30\]"):
+        connection.declare_queue("q", retry_delay_s=delays)
 
 
 def test_a_number_alone_is_refused_and_what_may_be_meant_is_said(connection):
