@@ -20,6 +20,11 @@ from .dues import Dues, rank
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
 
+LOOKS = 10
+"""So many times as many as may expire at once are looked at for them: others have gone before their time."""
+FORGET = 1_000
+"""Times of messages that are gone are forgotten when there are as many more of them as there are others."""
+
 
 class Expiries:
     """Args:
@@ -31,7 +36,8 @@ class Expiries:
     """
 
     __slots__ = (
-        "_at_once", "_dispatcher", "_dues", "_most", "_next_ms", "_outbox", "_own", "_state", "_timing", "heap", "ttl",
+        "_at_once", "_dispatcher", "_dues", "_looks", "_most", "_next_ms", "_outbox", "_own", "_state", "_timing",
+        "heap", "ttl",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +51,7 @@ class Expiries:
         ttl_ms: int = -1,
     ) -> None:
         self._timing, self._most = timing, limits.expire_messages
+        self._looks = LOOKS * limits.expire_messages
         self._next_ms = 0  # of the next slice
         self._at_once = ttl_ms == 0
         self.ttl = QueueTtl(self) if ttl_ms >= 0 else None
@@ -92,12 +99,14 @@ class Expiries:
         Returns:
             (ranges of positions, marked as expiring; when to look again in ms, 0 for not before something changes).
         """
-        state, dispatcher, heap = self._state, self._dispatcher, self.heap
+        state, dispatcher = self._state, self._dispatcher
         expiring = dispatcher.expiring  # what is being moved, too, and may come back
+        if len(self.heap) > 2 * len(state.expiry) + FORGET:
+            self.heap = [item for item in self.heap if item[1] in state.expiry]
+            heapq.heapify(self.heap)
         if state.owner and state.owner != broker:
-            while heap and heap[0][1] not in state.expiry:
-                heapq.heappop(heap)
             return [], 0
+        heap, looks = self.heap, self._looks
         wait_ms = 0 if state.owner else rank(broker) * self._timing.expiry_rank_ms
         due: list[int] = []
         delayed: list[int] = []
@@ -106,8 +115,10 @@ class Expiries:
             heap
             and (heap[0][1] not in state.expiry or heap[0][0] + wait_ms <= now_ms)
             and len(due) + len(waiting) < self._most
+            and looks
         ):
-            expires_ms, position = heapq.heappop(heap)
+            looks -= 1
+            _, position = heapq.heappop(heap)
             if position not in state.expiry:
                 continue
             if position in state.delayed:
@@ -116,7 +127,7 @@ class Expiries:
             elif position in state.available and position not in dispatcher.taken and position not in expiring:
                 due.append(position)
             else:
-                waiting.append((expires_ms + self._timing.expiry_held_ms, position))
+                waiting.append((now_ms + self._timing.expiry_held_ms, position))
         for item in waiting:
             heapq.heappush(heap, item)
         for position in due:

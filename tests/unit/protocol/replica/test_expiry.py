@@ -11,7 +11,7 @@ from mantamq.protocol.replica.dues import rank
 from mantamq.protocol.replica.expiry import Expiries
 from mantamq.protocol.replica.own_events import OwnEvents
 from mantamq.protocol.timing import DEFAULT_TIMING
-from mantamq.protocol.wire.events import Enqueue, Expire, Own
+from mantamq.protocol.wire.events import Enqueue, Expire, Own, Purge
 
 from tests.unit.replica_outbox import KeptOutbox
 
@@ -54,9 +54,39 @@ def test_of_an_unowned_queue_the_first_broker_does_and_each_next_one_later():
 def test_a_message_that_is_with_a_consumer_expires_if_it_comes_back():
     found, dispatcher, _ = expiries("b1")
     dispatcher.taken.add(1, 1)
-    assert found.due("b1", 2500) == ([], 2000 + DEFAULT_TIMING.expiry_held_ms)
+    assert found.due("b1", 2500) == ([], 3000)
     dispatcher.taken.remove(1, 1)
-    assert found.due("b1", 2000 + DEFAULT_TIMING.expiry_held_ms) == ([1, 2], 0)
+    assert found.due("b1", 3000) == ([2, 2], 2500 + DEFAULT_TIMING.expiry_held_ms)
+    assert found.due("b1", 2500 + DEFAULT_TIMING.expiry_held_ms) == ([1, 1], 0)
+
+
+def test_what_a_consumer_has_for_long_is_looked_at_once_in_a_while():
+    found, dispatcher, _ = expiries("b1")
+    dispatcher.taken.add(1, 2)
+    hour_ms = 3_600_000
+    assert found.due("b1", hour_ms) == ([], hour_ms + DEFAULT_TIMING.expiry_held_ms), "not for each second of it"
+
+
+def test_of_many_that_have_gone_before_their_time_nothing_is_kept_and_few_are_looked_at_in_one_go():
+    state, outbox = QueueState("q#1"), KeptOutbox(now_ms=5000)
+    state.apply(Own("b1", 1))
+    policies = policies_of(state, QueueSettings())
+    dispatcher = Dispatcher(state, policies.order, policies.allocator)
+    found = Expiries(state, dispatcher, OwnEvents("q#1", outbox), outbox, limits=Limits(expire_messages=2))
+    blobs = [b"m"] * 4000
+    found.note(state.apply(Enqueue("", [], blobs, [n for i in range(4000) for n in (i, 1000 + i)])).positions)
+    state.apply(Purge(1500))
+    assert found.due("b2", 4500) == ([], 0) and len(found.heap) == 4000
+    for left in range(3980, 2499, -20):
+        found.sweep()
+        assert outbox.events() == [] and len(found.heap) == left
+        outbox.now_ms = outbox.timers["q#1"]
+    found.sweep()
+    assert outbox.events() == [Expire(outbox.now_ms, [1501, 1502])]
+    state.apply(Purge(2400))
+    outbox.now_ms = outbox.timers["q#1"]
+    found.sweep()
+    assert len(found.heap) <= 100, "and the rest is known"
 
 
 def test_an_update_brings_what_expires_with_it():
