@@ -10,7 +10,7 @@ import uuid
 from typing import Any, NamedTuple
 
 from .books.abilities import MOVES
-from .errors import Invalid
+from .errors import Invalid, MantaError
 from .management import AsyncManagement, Management, _Ask, parse_address  # pyright: ignore[reportPrivateUsage]
 
 
@@ -23,6 +23,7 @@ class Moved(NamedTuple):
 
 
 _MOST = 2**63 - 1
+TOLD = "were moved"
 
 
 def _counted(count: int) -> int:
@@ -55,6 +56,12 @@ class _Move:
         """An answer has come: whether to ask again."""
         self.done = Moved(int(value["moved"]), int(value["left"]))
         return bool(value["more"])
+
+    def failed(self, error: MantaError) -> None:
+        """It has come to an end early: its user hears how far it was."""
+        if self.done.moved and TOLD not in error.text:
+            error.text += f"; {self.done.moved:,} messages {TOLD} before"
+            error.args = (error.text,)
 
 
 def _purge(name: str, count: int) -> _Ask[int]:
@@ -89,8 +96,12 @@ class MessageMoves(Management):
     """
 
     def _move_all(self, move: _Move) -> Moved:
-        while move.more(self._ask(move.ask)):
-            pass
+        try:
+            while move.more(self._ask(move.ask)):
+                pass
+        except MantaError as error:
+            move.failed(error)
+            raise
         return move.done
 
     def purge(self, name: str, count: int = 0, selector: str = "") -> int:
@@ -149,8 +160,12 @@ class AsyncMessageMoves(AsyncManagement):
     """As `MessageMoves`, awaited."""
 
     async def _move_all(self, move: _Move) -> Moved:
-        while move.more(await self._ask(move.ask)):
-            pass
+        try:
+            while move.more(await self._ask(move.ask)):
+                pass
+        except MantaError as error:
+            move.failed(error)
+            raise
         return move.done
 
     async def purge(self, name: str, count: int = 0, selector: str = "") -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import INVALID, LIMIT, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
+from ..limits import DEFAULT
 from ..queue.selector import selector
 from ..wire.move_events import DISCARD, HOME, TO_KEY, TO_QUEUE, TO_SUBJECT
 from ..wire.queue_frames import MoveOrder
@@ -57,6 +58,8 @@ def move(cluster: ClusterState, questions: Questions, queue: QueueDefinition, an
 def _order(wiring: Wiring, queue: QueueDefinition, a: MoveArguments) -> MoveOrder:
     if not a.token or a.by not in (TO_KEY, TO_SUBJECT, HOME, DISCARD):
         raise PeerError(INVALID, f"a move has a token of its own, and goes by {WAYS}, not by {a.by!r}")
+    if max(len(a.token), len(a.key)) > DEFAULT.name_chars:  # a queue keeps them
+        raise PeerError(INVALID, f"the key and the token of a move have at most {DEFAULT.name_chars} characters")
     if a.count < 0:
         raise PeerError(INVALID, f"a move takes a count of messages, 0 for all of them, not {a.count}")
     if of := relayed(queue):

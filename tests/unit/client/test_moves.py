@@ -10,6 +10,8 @@ import pytest
 from fake_broker import FakeBroker, wait_until
 from mantamq.client import Invalid, Moved, NotFound, ResourceLimitExceeded, connect, connect_async
 from mantamq.client.message import Message
+from mantamq.protocol.limits import Limits
+from mantamq.protocol.wire.client_frames import Command, Reply
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -106,6 +108,7 @@ COUNT = "a count of messages is a whole number, 0 for all of them, not "
         (lambda c: c.move("q", ""), "name the queue, the exchange, or the exchange/key .* not ''"),
         (lambda c: c.move("q", None), "name the queue, the exchange, or the exchange/key .* not None"),
         (lambda c: c.redrive("q", None), "name the queue, the exchange, or the exchange/key .* not None"),
+        (lambda c: c.move("q", "amq.topic/" + "k" * 256), "the key and the token of a move have at most 255 char"),
         (lambda c: c.reroute("q", "amq.topic/k"), "declare it first, or move there, since a reroute goes by the sub"),
     ],
 )
@@ -184,6 +187,30 @@ def test_a_large_move_takes_many_events_and_answers(connection):
     send(connection, *(b"%d" % n for n in range(count)))
     assert connection.move("q", "other") == Moved(count, 0)
     assert bodies(connection, "other") == [b"%d" % n for n in range(count)]
+
+
+@pytest.mark.parametrize("twin", [False, True])
+def test_one_that_ends_between_two_answers_says_how_many_had_gone(twin):
+    """As far as its client has heard."""
+    with FakeBroker(limits=Limits(move_messages=2, move_answered=4)) as cluster, connect(cluster.address) as connection:
+        for name in ("q", "other"):
+            connection.declare_queue(name)
+        send(connection, *numbered(*range(10)))
+
+        async def moved() -> Any:
+            async with await connect_async(cluster.address) as twin:
+                return await twin.move("q", "other")
+
+        cluster.hold(Reply)
+        with ThreadPoolExecutor() as pool, connect(cluster.address) as one:
+            moving = pool.submit(lambda: asyncio.run(moved()) if twin else one.move("q", "other"))
+            wait_until(lambda: "move" in [command.name for command in cluster.said(Command)])
+            other = cluster.call(lambda: cluster.cluster.client("b1"))
+            cluster.call(lambda: other.command("delete_queue", name="other"))
+            cluster.let_go()
+            with pytest.raises(NotFound, match=r"no queue and no exchange 'other'.*; 4 messages were moved before$"):
+                moving.result()
+        assert bodies(connection, "q") == [b"%d" % n for n in range(4, 10)]
 
 
 def test_the_asyncio_twin(cluster, connection):
