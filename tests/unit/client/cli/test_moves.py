@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from fake_broker import FakeBroker
-from mantamq.client import Message, connect
+from mantamq.client import Connection, Message, connect
 from mantamq.client.cli import app
 
 pytestmark = pytest.mark.timeout(20)
@@ -26,11 +26,11 @@ def broker() -> Iterator[FakeBroker]:
 
 @pytest.fixture
 def at(monkeypatch: pytest.MonkeyPatch, capsysbinary: Any, tmp_path: Any, broker: FakeBroker) -> Run:
-    """Run `mantamq queue` with these words at the broker: exit code, and what it printed."""
+    """Run `mantamq queue` with these words at the broker: exit code, and what it printed; `wrong`: on stderr."""
     monkeypatch.setenv("MANTAMQ_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "200")
 
-    def run(*words: object) -> tuple[int, str]:
+    def run(*words: object, wrong: str = "") -> tuple[int, str]:
         capsysbinary.readouterr()
         monkeypatch.setattr(sys, "argv", ["mantamq", "queue", *map(str, words), "-b", broker.address])
         code: Any = 0
@@ -38,7 +38,9 @@ def at(monkeypatch: pytest.MonkeyPatch, capsysbinary: Any, tmp_path: Any, broker
             app.main()
         except SystemExit as ended:
             code = ended.code or 0
-        return code, capsysbinary.readouterr().out.decode()
+        printed = capsysbinary.readouterr()
+        assert wrong in printed.err.decode()
+        return code, printed.out.decode()
 
     return run
 
@@ -65,6 +67,32 @@ def test_the_commands(at: Run, broker: FakeBroker) -> None:
     assert json.loads(ran[1]) == {"queue": "q", "moved": 0, "left": 2}
     assert json.loads(at("redrive", "to", "--to", "q", "--json")[1])["moved"] == 2
     assert left(broker) == 4
+
+
+@pytest.mark.parametrize(
+    "words", [("move", "--to", "q"), ("reroute",), ("redrive",), ("purge",), ("peek",)], ids=lambda words: words[0]
+)
+def test_an_empty_filter_as_of_a_variable_that_is_not_set_takes_nothing(
+    at: Run, broker: FakeBroker, words: tuple[str, ...]
+) -> None:
+    with connect(broker.address) as connection:
+        sender = connection.session().sender("q")
+        sender.send(b"1")
+        sender.sync(5)
+    verb, *more = words
+    assert at(verb, "q", *more, "--filter", " ", wrong="leave it away for all messages")[0] == 2
+    assert left(broker) == 1
+
+
+def test_ctrl_c_ends_the_command_and_says_where_to_look(
+    at: Run, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Connection, "_move_all", interrupted)
+    told = "what was begun may go on: `mantamq queue show q` tells how far it is; run it again for the rest"
+    assert at("move", "q", "--to", "amq.topic", wrong=told)[0] == 130
 
 
 def test_peek_looks_and_takes_nothing(at: Run, broker: FakeBroker) -> None:
