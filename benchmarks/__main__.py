@@ -17,13 +17,26 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import capture, delays, disk, durable, kinds, links_limit, manta, moving, pipeline_limit, report, waiting
+from . import (
+    capture,
+    delays,
+    disk,
+    durable,
+    expiring,
+    kinds,
+    links_limit,
+    manta,
+    moving,
+    pipeline_limit,
+    report,
+    waiting,
+)
 from .peers import nats, rabbitmq, ray_queue
 from .processes import Job, run, summary
 from .results import Collection, write
 
 WORKLOADS = ("throughput", "latency", "contended", "eight-queues", "declare", "idle", "capture", "durable", "kinds",
-             "waiting", "delays", "moving")  # fmt: skip
+             "waiting", "delays", "expiring", "moving")  # fmt: skip
 UNITS = {"messages_per_s": "messages/s", "p50_ms": "ms", "p99_ms": "ms"}
 RATE = 200
 
@@ -50,7 +63,7 @@ class Bench:
     # ---- one round of each system
 
     def manta(self) -> None:
-        if self.workloads <= {"capture", "durable", "kinds", "waiting", "delays", "moving"}:
+        if self.workloads <= {"capture", "durable", "kinds", "waiting", "delays", "expiring", "moving"}:
             return
         from ..actors.cluster import start_cluster
 
@@ -130,6 +143,14 @@ class Bench:
     def waiting(self) -> None:
         if "waiting" in self.workloads:
             waiting.measure(self.count(1_000_000), self.into, self.say)
+
+    def expiring(self) -> None:
+        if "expiring" in self.workloads:
+            from ..actors.cluster import start_cluster
+
+            self.say("expiring: starting")
+            with start_cluster(brokers=3, address="local") as cluster:
+                expiring.measure(list(cluster.addresses.values()), self.count(1_000_000), self.into, self.say)
 
     def moving(self) -> None:
         if "moving" in self.workloads:
@@ -243,6 +264,7 @@ def main() -> int:
             "manta-kinds": (bench.kinds, ""),
             "manta-waiting": (bench.waiting, ""),
             "manta-delays": (bench.delays, ""),
+            "manta-expiring": (bench.expiring, ""),
             "manta-moving": (bench.moving, ""),
             "manta-durable": (bench.durable, durable.missing() if "durable" in workloads else ""),
             "nats-r3-memory": (bench.nats, nats.missing()),
