@@ -22,6 +22,7 @@ from .duplicates import same_ids
 from .lifetimes import same_expiry
 from .model import GONE, ModelQueue, ModelWiring, Violation, as_sent, declared, each
 from .no_locals import sender_of
+from .sender_names import same_names
 from .world import World
 
 COMPARE_SHARE = 0.06
@@ -583,6 +584,7 @@ def same_state(name: str, state: Any, model: ModelQueue) -> None:
         raise Violation(f"{where}: moves stand at {stands}, the model says {theirs}")
     same_counts(where, state, model)
     same_ids(where, state, model)
+    same_names(where, state, model)
     same_expiry(where, state, model)
     counts = delivery_counts(state)
     if counts != {p: model.returned[p] for p in model.returned.keys() & model.live.keys()}:

@@ -72,6 +72,7 @@ class Deliveries:
         self.passing: set[str] = set()  # exchanges that come and go
         self.out: dict[tuple[str, int], Out] = {}
         self._senders: dict[tuple[str, int], tuple[str, str | None]] = {}
+        self._named: dict[tuple[str, int], str] = {}  # (client, handle) of a sender with a name -> that, in the log
         self._sent: dict[tuple[str, int], dict[int, tuple[bytes, list[str]]]] = {}
         self._said: dict[str, _Said] = {}  # sender's name in the log -> its numbers
         self._unrouted: dict[bytes, str] = {}  # message that went to no queue -> who says so
@@ -240,6 +241,8 @@ class Deliveries:
 
     def _attach_sender(self, source: str, target: str, frame: AttachSender) -> None:
         self._senders[source, frame.handle] = (frame.exchange, frame.key)
+        if frame.name:
+            self._named[source.partition("~")[0], frame.handle] = f"{frame.name}!"
         self._sent[source, frame.handle] = {}
 
     def _transfer(self, source: str, target: str, frame: Transfer) -> None:
@@ -258,7 +261,7 @@ class Deliveries:
             )
             sent[frame.first + index] = (blob, [self.watch.wiring.ids[name] for name in names])
         # A user says it again, over another line, where it is not complete.
-        said = self._said.setdefault(f"{source.partition('~')[0]}/{frame.handle}", _Said())
+        said = self._said.setdefault(self._client(source, frame.handle), _Said())
         said.add(frame.first, frame.first + len(frame.blobs) - 1)
 
     def _nowhere(self, target: str, handle: int, ranges: list[int]) -> None:
@@ -271,7 +274,7 @@ class Deliveries:
         if frame.code == UNROUTABLE:
             self._nowhere(target, frame.handle, frame.ranges)
         if frame.code == LIMIT:
-            client = _client(target, frame.handle)
+            client = self._client(target, frame.handle)
             refused = {n for model in self.watch.models.values() for n in model.refused.get(client, ())}
             wrong = set(each(frame.ranges)) - refused
             if wrong and (wrong := wrong - self.afterlife.refused(client)):
@@ -282,7 +285,7 @@ class Deliveries:
         sent = self._sent[target, frame.handle]
         self._nowhere(target, frame.handle, frame.unroutable)
         exchange, _ = self._senders[target, frame.handle]
-        client = _client(target, frame.handle)
+        client = self._client(target, frame.handle)
         for number in set(each(frame.ranges)) - set(each(frame.unroutable)):
             blob, ids = sent[number]
             # A queue bound behind it may have got it; of a queue that is deleted meanwhile that is unknown.
@@ -306,6 +309,11 @@ class Deliveries:
                         f"{target} hears that {number} of {frame.handle} is complete; since it came {id} has held its "
                         "producers back all the time"
                     )
+
+    def _client(self, line: str, handle: int) -> str:
+        """The name under which a queue knows a sender."""
+        client = line.partition("~")[0]
+        return self._named.get((client, handle)) or f"{client}/{handle}"
 
     # ---- at the end
 
@@ -335,11 +343,6 @@ class Deliveries:
                 raise Violation(f"{self._unrouted[blob]}; it is in {model.id}")
             if model is not dead and any(count > 1 for count in model.arrived.values()):
                 raise Violation(f"I7 {model.id}: a message is there twice")
-
-
-def _client(line: str, handle: int) -> str:
-    """The name under which a queue knows a sender."""
-    return f"{line.partition('~')[0]}/{handle}"
 
 
 def _content(frame: Deliver) -> tuple[Any, ...]:

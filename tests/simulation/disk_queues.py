@@ -113,6 +113,8 @@ def compare_queue(where: str, checkpoint: CheckpointOnDisk, model: ModelQueue) -
     known = {client: max(seen) for client, seen in model.seen.items() if seen}
     if dict(said["numbers"]) != known:
         raise Violation(f"I23: {where} at {index} knows the numbers {said['numbers']}, the model says {known}")
+    if dict(said.get("holders", [])) != model.holders:
+        raise Violation(f"I23: {where} at {index}: {said['holders']} have names, the model says {model.holders}")
     if said.get("dissolved", []) != model.dissolved:
         raise Violation(f"I23: {where} at {index}: {said['dissolved']} know that it is deleted, not {model.dissolved}")
     stands = {token: tuple(stands) for token, *stands in said.get("moves", [])}

@@ -161,7 +161,8 @@ class Ledger:
 
     def open_numbers(self, sender: Sender, upto: int) -> set[int]:
         """Of the numbers up to there, those that nothing is known of."""
-        return set(range(1, upto + 1)).difference(self._done.get(sender, ()))
+        put = {number for number in self._put.get(sender, ()) if number <= upto}
+        return put.difference(self._done.get(sender, ()))
 
     def unsettled(self, sender: Sender) -> int:
         """How many messages were put and are not complete."""

@@ -201,6 +201,7 @@ class ModelQueue:
     stopped: bool = False  # producers are held back
     stops: int = 0  # how often that has begun
     off: int = 0  # index of the last event behind which they were not
+    holders: dict[str, str] = field(default_factory=dict)  # name -> the sender that has it
     refused: dict[str, set[int]] = field(default_factory=dict)  # client -> its numbers that did not come in
     at: dict[tuple[str, int], int] = field(default_factory=dict)  # (client, number) -> index at which it was applied
     pushed_out: set[int] = field(default_factory=set)  # positions that a ring has dropped
@@ -298,6 +299,10 @@ class ModelQueue:
                     self._go(position, "discarded")
             case Dissolve():
                 return self._dissolve(event.broker)
+            case events.Named():
+                if event.again and self.holders.get(event.name, event.holder) != event.holder:
+                    return False
+                self.holders[event.name] = event.holder
             case events.Move():
                 return self._move(event)
             case events.Moved():
@@ -433,8 +438,8 @@ class ModelQueue:
         seen = self.seen.setdefault(event.client, set())
         before = len(self.place)
         for index, (number, blob) in enumerate(zip(each(event.numbers), event.blobs, strict=True)):
-            if number in seen or (event.client.endswith("@") and number < max(seen, default=0)):
-                continue  # from an exchange's own queue nothing comes behind what was sent after it
+            if number in seen or (event.client.endswith(("@", "!")) and number < max(seen, default=0)):
+                continue  # from an exchange's own queue, or under a name, nothing comes behind what was sent after it
             seen.add(number)
             position = len(self.place) + 1
             self.at[event.client, number] = self.index

@@ -246,6 +246,17 @@ class User:
             self.world.cut_client(line.name, line.broker)
         self.poll()
 
+    def die(self, rng: random.Random) -> None:
+        """Its process ends, and says nothing; what it had sent may arrive, and the broker hears of it sooner or later."""
+        line, self.line = self.line, None
+        self.conversation.lost_because("its process has died")
+        if line is not None and rng.random() < 0.3:
+            self.world.silence_client(line.name, line.broker)
+            self.world.cut_client(line.name, line.broker, True, rng.choice([100_000, 3_000_000]))
+        elif line is not None:
+            self.world.cut_client(line.name, line.broker, rng.random() < 0.3, rng.choice([0, 0, 1_000, 50_000]))
+        self.poll()
+
     # ---- what waits
 
     def start(self, task: Task) -> None:

@@ -48,6 +48,7 @@ from .message_moves import MessageMoves
 from .model import Violation
 from .modifies import Modifies, Undeliverable
 from .moves import Moves
+from .named_senders import NamedPrograms
 from .no_locals import NoLocals
 from .own_queues import OwnQueues
 from .policies import Policies
@@ -205,6 +206,7 @@ class Story:
         self.lifetimes = Lifetimes(self.world, self.watch)
         self.timeouts = Timeouts(self.world, self.watch)
         self.message_moves = MessageMoves(self.watch, seed)
+        self.named = NamedPrograms(self.world, self.watch, seed)
         self.own_queues = OwnQueues(self.world, self.watch, seed)
         self.policies = Policies(self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
@@ -449,6 +451,7 @@ class Story:
             self.idle_queues.maybe(self)
             self.made_names.maybe(self)
             self.message_moves.maybe(self)
+            self.named.maybe(self)
             self.own_queues.maybe(self)
             self.policies.maybe(self)
             self.figures.maybe([client for client in self._lined if client.opened and client.alive])
@@ -708,6 +711,8 @@ class Story:
         self._replace_the_cut_off()
         self.until(self.flows.lifted, "flow control is lifted")
         self.until(lambda: not self.watch.unanswered, "requests are answered though nobody does anything more")
+        self.named.rest(self)
+        self.until(self.named.over, "the last of each name has it, and no other")
         self.own_queues.leave()
         self.until(self.own_queues.over, "what was one client's has gone with that")
         self.until(self.auto_deletes.over, "what has lost its last consumer has gone")
@@ -918,6 +923,7 @@ class Story:
         self.alternates.finish()
         self.relays.finish()
         self.made_names.finish()
+        self.named.finish()
         self.lifetimes.finish()
         self.alerted.finish()
         for broker in [b for b in self.world.brokers if b in world.machines]:
