@@ -82,6 +82,14 @@ def duplicates(lines: list[str]) -> None:
     assert [line.strip() for line in lines[2:]] == [f"pay {number}" for number in range(2, 6)]
 
 
+def named_sender(lines: list[str]) -> None:
+    assert lines == [
+        "an import begins", "it is killed", "the next one goes on",
+        "complete up to line 2000; the queue had some of it already: True",
+        "2000 lines; each once and in order: True",
+    ]  # fmt: skip
+
+
 def lives(lines: list[str]) -> None:
     assert [line.split()[0] for line in lines[1:]] == [
         f"example.{name}" for name in ("prices", "visit", "idle", "mine")
@@ -126,6 +134,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
         delays,
         moves,
         duplicates,
+        named_sender,
         lives,
         policies,
         exclusive,
