@@ -35,6 +35,10 @@ WORKS = 0.4
 """How often each of them sends some of its lines."""
 AHEAD = 200
 """At most so many messages of a life are under way."""
+FLEETING = 0.02
+"""How often another program comes, for a queue that may be deleted under it."""
+MOST = 3
+"""Programs at a time."""
 AGAIN = 0.2
 """The share of lives that begin their file anew, though the queue has some of it."""
 DELAYS_MS = (1, 20, 500)
@@ -183,8 +187,16 @@ class NamedPrograms:
             for life in program.lives[-2:]:  # the one before the last may not know yet that it is over
                 if life.open and not life.user.over and rng.random() < WORKS:
                     life.work(rng)
-        if rng.random() < RATE or not all(program.lives for program in self._programs.values()):
-            self._turn(story, rng.choice(list(self._programs.values())))
+        if there := [program for program in self._programs.values() if self._is_there(program)]:
+            if rng.random() < RATE or not all(program.lives for program in there):
+                self._turn(story, rng.choice(there))
+        if story.temporary and len(there) < MOST and rng.random() < FLEETING:
+            name = f"import{len(self._programs)}"
+            self._programs[name] = Program(name, rng.choice(story.temporary), self._seed, rng.random() < 0.4)
+
+    def _is_there(self, program: Program) -> bool:
+        """Its queue is not deleted, nor still to be declared."""
+        return program.queue in self._watch.wiring.ids
 
     def _turn(self, story: Story, program: Program) -> None:
         rng = self._rng
@@ -287,12 +299,12 @@ class NamedPrograms:
     def rest(self, story: Story) -> None:
         """All is answered: a last life of each program hears of all that was ever complete."""
         self._story = story
-        for program in self._programs.values():
+        for program in filter(self._is_there, self._programs.values()):
             self._begin(story, program)
 
     def over(self) -> bool:
         """Each has one life, the last that began."""
-        return all(map(self._has_one_life, self._programs.values()))
+        return all(self._has_one_life(program) for program in self._programs.values() if self._is_there(program))
 
     def _has_one_life(self, program: Program) -> bool:
         coming = {user.name for user in program.users if not user.over}
@@ -309,7 +321,7 @@ class NamedPrograms:
     def finish(self) -> None:
         for program in self._programs.values():
             for life in program.lives:
-                if life.begins_at < 0:
+                if life.begins_at < 0 or not self._is_there(program):
                     continue
                 self.judged += 1
                 if life.begins_at not in self._began[life.holder]:
@@ -318,7 +330,9 @@ class NamedPrograms:
                         f"{program.queue} had {self._began[life.holder]}"
                     )
             last = next((life for life in program.lives if life.user is program.user), None)
-            if last is not None and not last.user.over and (last.ended or last.begins_at < program.heard):
+            if last is None or last.user.over or not self._is_there(program):
+                continue
+            if last.ended or last.begins_at < program.heard:
                 raise Violation(f"{last.holder} is the last of {program.name}, and over, or knows {last.begins_at}")
 
 
