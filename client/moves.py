@@ -144,7 +144,8 @@ class MessageMoves(Management):
         return self._move_all(_reroute(name, exchange, count, selector))
 
     def redrive(self, name: str, to: str = "", count: int = 0, selector: str = "") -> Moved:
-        """Have dead letters go back, each to the queue in which it died, or all `to` another one.
+        """Have dead letters go back, each to the queue in which it died, or all `to` another one. One that takes each
+        message id once takes them though it knows theirs.
 
         Returns:
             How many have gone; and how many stay, since they came from a queue that is not there any more, that is at

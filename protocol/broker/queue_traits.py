@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ..queue.relay import addressed
 from ..queue.settings import QueueSettings
-from ..queue.traits import Trait, carried_of, header_of
+from ..queue.traits import Trait, carried_of, header_of, named_of
 from ..wire.events import Enqueue, encode_event
 from ..wire.settings import read
 from ..wiring.definitions import QueueDefinition
@@ -26,11 +26,13 @@ def headers_of(blob: bytes) -> dict[str, Any]:
 
 
 class Needs(NamedTuple):
-    """Attributes: addressed: it is an exchange's own queue, where each message needs the keys it was sent with."""
+    """Attributes: addressed: it is an exchange's own queue, where each message needs the keys it was sent with. named:
+    as `trait`, of messages whose move names the queue."""
 
     trait: Trait | None
     judges: bool
     addressed: bool = False
+    named: Trait | None = None
 
 
 NOTHING = Needs(None, False)
@@ -62,21 +64,23 @@ class QueueTraits:
         needs = NOTHING
         if definition is not None:
             settings = read(QueueSettings, definition.arguments)
-            needs = Needs(carried_of(settings), settings.judges, settings.exchange != "")
+            needs = Needs(carried_of(settings), settings.judges, settings.exchange != "", named_of(settings))
         if len(self._known) >= KNOWN:
             self._known.clear()
         self._known[queue] = needs
         return needs
 
-    def enqueues(self, queues: Iterable[str], event: Enqueue, keys: Keys) -> list[tuple[str, bytes]]:
+    def enqueues(
+        self, queues: Iterable[str], event: Enqueue, keys: Keys, named: bool = False
+    ) -> list[tuple[str, bytes]]:
         """An encoded enqueue for each of these queues, with what it must know of the messages. `keys` says, if it is
-        asked, by which each was sent."""
+        asked, by which each was sent. named: they are moved, to these queues by their names."""
         plain = b""
         parts: list[tuple[str, bytes]] = []
         for queue in queues:
             needs = self.needs(queue)
             if needs.trait is not None:
-                traits = list(map(needs.trait, event.blobs))
+                traits = list(map((needs.named if named else None) or needs.trait, event.blobs))
                 parts.append((queue, encode_event(replace(event, traits=traits))))
             elif needs.addressed:
                 blobs = [addressed(blob, own, self._broker) for blob, own in zip(event.blobs, keys(), strict=True)]

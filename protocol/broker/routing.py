@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ..errors import INVALID, NOT_FOUND, UNROUTABLE, PeerError
+from ..queue.moves import MOVED
 from ..ranges import RangeSet, compress, pairs
 from ..wire.client_frames import Transfer
 from ..wire.events import Enqueue, encode_event
@@ -99,6 +100,7 @@ def route_each(
     """
     groups: dict[str, list[int]] = {}
     onward = dead is not None and dead.first > 0
+    named = dead is not None and dead.cause == MOVED and not dead.exchange
     exchange = link.exchange
     wiring = cluster.wiring if dead is None or not onward else cluster.wiring.as_of(exchange, dead.wired)
     route = wiring.route_onward if onward else wiring.route
@@ -137,7 +139,7 @@ def route_each(
             event = replace(event, origins=dead.origins, origin_of=[dead.origin_of[i] for i in indexes])
         elif link.name:
             event = _sent_by(link, event)
-        parts += cluster.traits.enqueues((queue,), event, lambda its=indexes: _all_keys(keys, frame, its))
+        parts += cluster.traits.enqueues((queue,), event, lambda its=indexes: _all_keys(keys, frame, its), named)
         if judges(queue):
             judged[queue] = numbers
     missing = [index for index, queues in enumerate(routes) if not queues] if () in routes else []

@@ -4,6 +4,9 @@ It is decided message by message as the stream is applied, before the limits of 
 replica, and does not depend on how messages were gathered on their way. A duplicate has come and gone at once, and
 taken a position, as a refused message does; its sender hears that it is complete. An id is known from when a message
 with it came in; a message that was refused has not, and a duplicate does not make its id known for longer.
+
+What is moved to this queue by its name, or redriven, comes in all the same: its id may be known since it was here
+before itself, and it is nowhere else any more. Its id comes in a list then.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ class Deduplication:
                 return rule(self._inner(event))
             known.passed(event.at_ms, self._window_ms)
             ids = [id for id in self._ids(event) if id is not None]
-            if self._repeated(event) or not known.none_of(ids):
+            if self._repeated(event) or _named(ids) or not known.none_of(ids):
                 return each(event)
             inner = self._inner(event)
             if self._limit is not None and not self._limit.admits(inner):
@@ -72,11 +75,14 @@ class Deduplication:
         if self._repeated(message):
             return rule(self._inner(message))
         (id,) = self._ids(message)
-        if id is not None and id in state.ids:
+        if named := isinstance(id, list):
+            (id,) = id
+        is_known = id is not None and id in state.ids
+        if is_known and not named:
             return self._duplicate(message)
         refused = state.refused
         done = rule(self._inner(message))
-        if id is not None and state.refused == refused:
+        if id is not None and not is_known and state.refused == refused:
             state.ids.came([id], self._most)
         return done
 
@@ -90,7 +96,8 @@ class Deduplication:
             state.numbers.note(message.client, message.numbers[0])
         return Applied(positions=[(position, position)], dropped=[(position, position, False)])
 
-    def _ids(self, event: Enqueue) -> list[bytes | None]:
+    def _ids(self, event: Enqueue) -> list[Any]:
+        """By what each message's id is known, or None; in a list where the queue is named."""
         carried = event.traits
         if len(carried) != len(event.blobs):  # from a broker that had no traits for it
             return list(map(id_of, event.blobs))
@@ -104,3 +111,7 @@ class Deduplication:
         if len(event.traits) != len(event.blobs):
             event = replace(event, traits=list(map(with_id(kind), event.blobs)))
         return replace(event, traits=[trait for trait, _ in event.traits])
+
+
+def _named(ids: list[Any]) -> bool:
+    return any(type(id) is list for id in ids)

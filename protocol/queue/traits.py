@@ -46,6 +46,14 @@ def carried_of(settings: QueueSettings) -> Trait | None:
     return id_of if kind is None else with_id(kind)
 
 
+def named_of(settings: QueueSettings) -> Trait | None:
+    """The same of messages whose move names the queue: they come in whatever ids it knows, so theirs are in lists."""
+    kind = trait_of(settings)
+    if not settings.dedupes:
+        return kind
+    return (lambda blob: [id_of(blob)]) if kind is None else lambda blob: (kind(blob), [id_of(blob)])
+
+
 def id_of(blob: bytes) -> bytes | None:
     """By what a message's id is known; None: it has none."""
     return key_of(header_of(blob).message_id)

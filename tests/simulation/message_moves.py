@@ -16,6 +16,7 @@ from mantamq.client.moves import _Move
 from mantamq.protocol.wire import events
 
 from .defaults import roomy
+from .duplicates import NAMES, WindowChoices
 from .model import ModelQueue, Violation, each, opened, with_notes
 from .selectors import WANTED, wants
 from .users import Task, User
@@ -46,6 +47,7 @@ class MessageMoves:
         self._rng = random.Random(f"moves of messages of {seed}")
         self.some = self._rng.random() < STORIES
         self.ended = self.went = 0
+        self._windows = WindowChoices(seed)
         self._watch = watch
         self._asked: dict[str, dict[str, Any]] = {}  # token -> what was asked for
         self._came: dict[tuple[str, int], list[tuple[str, events.Enqueue]]] = defaultdict(list)  # batch -> its copies
@@ -65,6 +67,7 @@ class MessageMoves:
         user, name = rng.choice(users), rng.choice([WIDE, SMALL])
         if name not in self._watch.wiring.ids:
             few = roomy(user.world.limits.queue_bytes) | ({"qpid.max_count": 3} if name == SMALL else {})
+            few |= {NAMES[option][0]: value for option, value in self._windows.some({}).items()}
             user.ask(_declare_queue(name, story.declared_as(name).get("durable", False), "", few, False))
         elif rng.random() < 0.1:
             user.ask(_delete_queue(name, False, False))
@@ -132,6 +135,10 @@ class MessageMoves:
     def _comes(self, stream: str, event: events.Enqueue, model: ModelQueue) -> None:
         source, _, name = event.client.rpartition("@")
         place = source, int(name) % PIECES
+        entry = self._watch.logs.get(source, {}).get(place[1])
+        chosen = events.decode_event(entry.event) if entry is not None else None
+        if isinstance(chosen, events.Move) and chosen.by in ("home", "queue"):
+            model.named.add(event.client)
         known = self._watch.models.get(source)
         move = known.targets.get(place[1]) if known is not None else None
         if known is None or move is None:

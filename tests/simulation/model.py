@@ -231,6 +231,7 @@ class ModelQueue:
     stands: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)  # move -> behind, last, taken, back
     moved_out: set[int] = field(default_factory=set)  # positions that a move has set aside, once or more often
     foreign: set[str] = field(default_factory=set)  # clients by which moved messages come
+    named: set[str] = field(default_factory=set)  # of these, those by whose moves this queue is named
     counts: dict[str, int] = field(
         default_factory=dict
     )  # what happened to messages, or to bytes -> how often, how many
@@ -444,7 +445,8 @@ class ModelQueue:
             position = len(self.place) + 1
             self.at[event.client, number] = self.index
             self.came[position] = event.at_ms
-            if self._came_before(blob, event.at_ms):
+            twice = self._came_before(blob, event.at_ms)
+            if twice and event.client not in self.named:
                 self.place[position], self.blobs[position] = "discarded", blob
                 self.went["discarded"] = self.went.get("discarded", 0) + 1
                 self.count("come before")
@@ -465,7 +467,8 @@ class ModelQueue:
                 self.arrived[blob] = self.arrived.get(blob, 0) + (event.client not in self.foreign)
                 continue
             self.place[position] = "available"
-            self._comes(blob)
+            if not twice:
+                self._comes(blob)
             self.count("bytes in", len(blob))
             self.blobs[position] = self.live[position] = blob
             plain = as_sent(blob) if self.relay else blob

@@ -19,8 +19,10 @@ def what_is_refused_is_known_all_the_same(patch: Patch) -> None:
 
     def known(self: Any, rule: Any, message: Any) -> Any:
         done = one(self, rule, message)
-        ids = [id for id in self._ids(message) if id is not None and id not in self._state.ids]
-        self._state.ids.came(ids, self._most)
+        for id in self._ids(message):
+            (id,) = id if isinstance(id, list) else (id,)
+            if id is not None and id not in self._state.ids:
+                self._state.ids.came([id], self._most)
         return done
 
     patch.setattr(Deduplication, "_one", known)

@@ -85,6 +85,7 @@ class Recovered:
             model = self._models[stream] = ModelQueue(stream, newest is not None and newest.alternate)
             if newest is not None:
                 declared(model, newest.arguments)
+                model.named = newest.named
         while model.index < index:
             event = self._event(stream, model.index + 1)
             if event is None:

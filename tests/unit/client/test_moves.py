@@ -182,6 +182,32 @@ def test_redrive_sends_each_back_to_where_it_died(cluster, connection):
     assert bodies(connection, "other") == [b"never died", b"4"]
 
 
+def test_what_goes_back_to_a_queue_that_knows_its_id_comes_in(connection):
+    connection.declare_exchange("lost", "fanout")
+    connection.declare_queue("dead")
+    connection.bind("lost", "dead")
+    connection.declare_queue("once", alternate="lost", dedupe_window_s=3600)
+    session = connection.session()
+
+    def dies() -> None:
+        with session.receiver("once") as receiver:
+            session.reject(receiver.fetch(5))
+            session.sync(5)
+        assert bodies(connection, "dead") == [b"1"]
+
+    send(connection, Message(b"1", message_id="x"), queue="once")
+    dies()
+    assert connection.redrive("dead") == Moved(1, 0) and bodies(connection, "once") == [b"1"]
+    send(connection, Message(b"sent again", message_id="x"), queue="once")
+    dies()
+    assert connection.move("dead", "once") == Moved(1, 0) and bodies(connection, "once") == [b"1"]
+    assert connection.queue("once")["duplicates"] == 1
+    connection.bind("amq.direct", "once", "once")
+    send(connection, Message(b"by its exchange", subject="once", message_id="x"), queue="dead")
+    assert connection.reroute("dead", "amq.direct") == Moved(1, 0), "that is as if it were sent"
+    assert connection.queue("once")["duplicates"] == 2 and bodies(connection, "once") == [b"1"]
+
+
 def test_a_large_move_takes_many_events_and_answers(connection):
     count = 12_000
     send(connection, *(b"%d" % n for n in range(count)))

@@ -15,9 +15,10 @@ from mantamq.protocol.queue.snapshot import read_snapshot
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.queue.statistics import figures
 from mantamq.protocol.queue.time_to_live import by_senders
+from mantamq.protocol.queue.traits import carried_of, named_of
 from mantamq.protocol.replica.targets import to_target
 from mantamq.protocol.wire.deletion_events import Dissolve
-from mantamq.protocol.wire.events import Acquire, Due, Enqueue, Entry, Expire, Move, Moved, Own
+from mantamq.protocol.wire.events import Acquire, Due, Enqueue, Entry, Expire, Move, Moved, Own, Purge
 from mantamq.protocol.wire.message import Header, encode
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -156,3 +157,19 @@ def test_a_ring_that_others_have_filled_meanwhile_has_no_room_for_what_comes_bac
         ("move_back", 2, ""),
         ("set_aside", 2, MAXLEN) if overflow == "dead-letter" else ("discard", 2, ""),
     ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_comes_since_its_move_names_the_queue_is_no_duplicate(kind: str):
+    settings = QueueSettings(dedupe_window_count=9, **KINDS[kind])
+    state = queue(dedupe_window_count=9, **KINDS[kind])
+    come(state, 2)
+    state.apply(Purge(0))
+    blobs = [encode(Header(b"m", properties={"k": id}, message_id=id)) for id in ("2", "3")]  # type: ignore[call-arg]
+    named, carried = named_of(settings), carried_of(settings)
+    assert named is not None and carried is not None
+    state.apply(Enqueue("q#9@5", [1, 2], blobs, traits=list(map(named, blobs))))
+    assert state.available.flat() == [3, 4] and not figures(state).duplicates
+    state.apply(Enqueue("c", [1, 2], blobs, traits=list(map(carried, blobs))))
+    assert figures(state).duplicates == 2, "of what it did not know it knows the ids as of all that comes"
+    assert len(state.ids) == 3
