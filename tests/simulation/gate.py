@@ -62,6 +62,7 @@ from . import (
     mutants_membership,
     mutants_memory,
     mutants_message_moves,
+    mutants_mixed,
     mutants_modify,
     mutants_named,
     mutants_no_local,
@@ -117,6 +118,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
             mutants_lifetimes,
             mutants_made_names,
             mutants_message_moves,
+            mutants_mixed,
             mutants_membership,
             mutants_memory,
             mutants_modify,
@@ -188,6 +190,7 @@ _DYING: list[tuple[ModuleType | type, str, Any]] = [(deaths, "DYING", 1.0), (kin
 _TWICE: list[tuple[ModuleType | type, str, Any]] = [(duplicates, "STORIES", 1.0), (duplicates, "SHARE", 1.0)]
 _RISING: list[tuple[ModuleType | type, str, Any]] = [(delays, "RETRYING", 1.0), (delays, "RISING", 1.0)]
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
+    **{name: [(message_moves, "STORIES", 1.0), (delays, "STORIES", 1.0), *_TWICE] for name in mutants_mixed.ALL},
     **dict.fromkeys(mutants_deaths.ALL, _DYING),
     **dict.fromkeys(mutants_memory.ALL, _MEMORY),
     **dict.fromkeys(mutants_duplicates.ALL, _TWICE),
