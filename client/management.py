@@ -72,6 +72,7 @@ class QueueKeywords(TypedDict, total=False):
     auto_delete: bool | None
     auto_delete_timeout_s: int | None
     exclusive: bool | None
+    lifetime: str | None
     message_ttl_s: float | None
     expires_s: float | None
     consumer_timeout_s: float | None
@@ -119,6 +120,7 @@ TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow":
          "message_ttl_s": "x-message-ttl", "expires_s": "x-expires",
          "consumer_timeout_s": "x-consumer-timeout", "internal": "manta.internal", "auto_delete": "manta.auto_delete",
          "auto_delete_timeout_s": "qpid.auto_delete_timeout", "exclusive": "manta.exclusive",
+         "lifetime": "qpid.lifetime-policy",
          "sequence": "qpid.msg_sequence", "initial": "qpid.ive"}  # fmt: skip
 """Keyword of `declare_queue` or `declare_exchange` -> the argument that it is."""
 
@@ -277,6 +279,7 @@ class Management:
         message_ttl_s: float | None = None, expires_s: float | None = None,
         consumer_timeout_s: float | None = None, retry_delay_s: Sequence[float] | None = None,
         retry_delay_min_s: float | None = None, retry_delay_max_s: float | None = None,
+        lifetime: str | None = None,
     ) -> bool | str:  # fmt: skip
         """Create a queue unless it is there.
 
@@ -352,6 +355,9 @@ class Management:
             exclusive: it is this connection's alone, at whatever broker: others may send to it, and do not declare,
                 receive from, browse, purge, delete, bind or unbind it. It goes when this connection is closed, or has
                 been gone for `auto_delete_timeout_s`; "manta.exclusive".
+            lifetime: Qpid's word for when it goes by itself: "manual", never; "delete-on-close", as with exclusive;
+                "delete-if-unused", as with auto_delete; "delete-if-unused-and-empty", as that, and with nothing in it:
+                it stays while there is, and goes when that has gone as well; "qpid.lifetime-policy".
 
         Raises:
             Exists: it is there with another definition.
@@ -374,7 +380,7 @@ class Management:
                  "retry_delay_min_s": retry_delay_min_s, "retry_delay_max_s": retry_delay_max_s,
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
                  "message_ttl_s": message_ttl_s, "expires_s": expires_s,
-                 "consumer_timeout_s": consumer_timeout_s, "exclusive": exclusive}  # fmt: skip
+                 "consumer_timeout_s": consumer_timeout_s, "exclusive": exclusive, "lifetime": lifetime}  # fmt: skip
         try:
             return self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:
@@ -625,6 +631,7 @@ class AsyncManagement:
         message_ttl_s: float | None = None, expires_s: float | None = None,
         consumer_timeout_s: float | None = None, retry_delay_s: Sequence[float] | None = None,
         retry_delay_min_s: float | None = None, retry_delay_max_s: float | None = None,
+        lifetime: str | None = None,
     ) -> bool | str:  # fmt: skip
         """As `Connection.declare_queue`."""
         typed: dict[str, Any] = {
@@ -640,7 +647,7 @@ class AsyncManagement:
                  "retry_delay_min_s": retry_delay_min_s, "retry_delay_max_s": retry_delay_max_s,
                  "auto_delete": auto_delete, "auto_delete_timeout_s": auto_delete_timeout_s,
                  "message_ttl_s": message_ttl_s, "expires_s": expires_s,
-                 "consumer_timeout_s": consumer_timeout_s, "exclusive": exclusive}  # fmt: skip
+                 "consumer_timeout_s": consumer_timeout_s, "exclusive": exclusive, "lifetime": lifetime}  # fmt: skip
         try:
             return await self._ask(_declare_queue(name, durable, alternate, arguments, passive, **typed))
         except Invalid as refused:

@@ -297,6 +297,16 @@ PROMISES: dict[str, list[str]] = {
     "A modified message keeps what its consumers say of it": [
         "tests/unit/client/test_modify.py::test_counts_and_notes_are_seen_by_whoever_gets_it_next",
     ],
+    "Qpid's lifetimes:": [
+        "tests/unit/client/test_auto_delete.py::"
+        "test_one_that_goes_only_when_it_is_empty_stays_while_something_is_in_it",
+        "tests/unit/client/test_auto_delete.py::test_what_another_consumer_takes_is_gone_and_so_is_the_queue_behind_it",
+        "tests/unit/client/test_auto_delete.py::test_one_that_was_left_empty_goes_in_time",
+    ],
+    "Its delete-if-unused is auto_delete": [
+        "tests/unit/client/test_auto_delete.py::test_qpids_words_for_what_others_say_as_well",
+        "tests/unit/client/test_auto_delete.py::test_one_of_lifetime_delete_on_close_goes_with_its_connection",
+    ],
     "Queues that go when nobody uses them": [
         "tests/unit/client/test_expires.py::test_it_goes_with_what_is_in_it_when_nobody_has_used_it_for_so_long",
         "tests/unit/client/test_expires.py::test_a_consumer_or_a_declaration_keeps_it",

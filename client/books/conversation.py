@@ -18,6 +18,7 @@ import msgspec
 
 from ...protocol.errors import BUSY, NOT_FOUND, UNAVAILABLE, PeerError
 from ...protocol.limits import DEFAULT
+from ...protocol.queue.settings import ON_CLOSE
 from ...protocol.wire.client_frames import (
     Attached,
     AttachReceiver,
@@ -290,7 +291,7 @@ class Conversation:
             check_depth([arguments], DEFAULT.depth)
         except PeerError as problem:  # a broker would end the connection
             raise Invalid(f"the arguments of {name} cannot be sent: {problem.text}") from None
-        self._has_own = self._has_own or arguments.get("arguments", {}).get("manta.exclusive", False) is not False
+        self._has_own = self._has_own or _is_its_own(arguments.get("arguments", {}))
         self._numbers += 1
         number = self._numbers
         command = self._asked[number] = Command(number, name, arguments)
@@ -562,3 +563,8 @@ _RULES: dict[type[Frame], Callable[[Conversation, Any], None]] = {
     Disposed: Conversation._on_disposed,
     FlowDrained: Conversation._on_drained,
 }
+
+
+def _is_its_own(declared: dict[str, Any]) -> bool:
+    """Whether a queue that is declared with these arguments is to be the client's alone, and go with it."""
+    return declared.get("manta.exclusive", False) is not False or declared.get("qpid.lifetime-policy") == ON_CLOSE

@@ -110,6 +110,9 @@ def queue_add(
     auto_delete_timeout_s: Annotated[
         int | None, typer.Option("--auto-delete-timeout-s", help="so many seconds after that; 40 unless given")
     ] = None,
+    lifetime: Annotated[
+        str | None, typer.Option(help="manual, delete-on-close, delete-if-unused, or delete-if-unused-and-empty")
+    ] = None,
     message_ttl_s: Annotated[float | None, typer.Option(help="each message expires so long after it came")] = None,
     expires_s: Annotated[float | None, typer.Option(help="it goes when nobody has used it for so long")] = None,
     consumer_timeout_s: Annotated[float | None, typer.Option(help="who holds a message longer is sent away")] = None,

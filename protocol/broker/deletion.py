@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..errors import BUSY, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
+from ..errors import BUSY, IN_USE, NOT_EMPTY, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
 from ..status.machines import CondemnedStatus
 from ..wire.events import CLUSTER, AnyEvent, Condemn, DeleteQueue, Lift, Recount, encode_event
@@ -30,6 +30,17 @@ Look = Callable[[QueueDefinition, Asked], None]
 """Ask the queue's replica for its report, in the order of its stream; an "error" is in its place when the replica does
 not answer in time. Raises PeerError: no replica keeps the queue here."""
 WAY_OUT = "the queue stays: ask again, or delete it without if_unused and if_empty"
+
+
+class Condition(NamedTuple):
+    """On which a queue is deleted.
+
+    Attributes: vacant: nobody has used it since the event at that index of the cluster stream; 0: whoever has.
+    """
+
+    if_unused: bool
+    if_empty: bool
+    vacant: int = 0
 
 
 class Deletions:
@@ -65,24 +76,24 @@ class Deletions:
         self._later: dict[str, list[Callable[[], None]]] = {}  # queue id -> deletions that wait for another one
         self.since_ms: dict[str, int] = {}
 
-    def ask(self, queue: QueueDefinition, if_unused: bool, if_empty: bool, answer: Answer) -> None:
+    def ask(self, queue: QueueDefinition, condition: Condition, answer: Answer) -> None:
         cluster, requests = self._cluster, self._requests
         number = next(self._numbers)
         if cluster.versions.older:
             answer(None, UNAVAILABLE, self._upgrade(queue))
             return
         if not cluster.wiring.uses.whole:
-            self._recount(answer, lambda: self.ask(queue, if_unused, if_empty, answer))
+            self._recount(answer, lambda: self.ask(queue, condition, answer))
             return
 
         def condemned(outcome: Outcome) -> None:
             if outcome.code == BUSY:
-                self._again(queue, lambda: self.ask(queue, if_unused, if_empty, answer))
+                self._again(queue, lambda: self.ask(queue, condition, answer))
             elif outcome.code == NOT_FOUND:
                 answer(None, outcome.code, outcome.text)
             elif outcome.code:
                 keep(outcome.code, outcome.text)
-            elif not if_empty:
+            elif not condition.if_empty:
                 delete()
             else:
                 try:
@@ -106,13 +117,15 @@ class Deletions:
             if cluster.versions.older:  # such a member has come since
                 keep(UNAVAILABLE, self._upgrade(queue))
                 return
-            requests.order(self._deletion(queue, number, if_empty), deleted)
+            requests.order(self._deletion(queue, number, condition), deleted)
 
         def deleted(outcome: Outcome) -> None:
             """The order is by name: where another has deleted the queue and one of that name is declared anew since, it
             finds that one, which nobody has condemned."""
             if outcome.code == BUSY and cluster.wiring.by_id(queue.id) is None:
                 answer(None, NOT_FOUND, f"queue {queue.name!r} was deleted by another")
+            elif condition.vacant and not outcome.changed:
+                keep(IN_USE, f"somebody has come to queue {queue.name!r} meanwhile")
             else:
                 self.deleted(outcome, answer)
 
@@ -121,13 +134,15 @@ class Deletions:
             lift = Lift(queue.id, cluster.broker, cluster.inc, number)
             requests.request([(CLUSTER, encode_event(lift))], lambda: answer(None, code, text))
 
-        requests.order(Condemn(queue.id, cluster.broker, cluster.inc, number, if_unused, if_empty), condemned)
+        unless = condition.if_unused, condition.if_empty
+        requests.order(Condemn(queue.id, cluster.broker, cluster.inc, number, *unless), condemned)
 
-    def _deletion(self, queue: QueueDefinition, number: int, if_empty: bool) -> DeleteQueue:
+    def _deletion(self, queue: QueueDefinition, number: int, condition: Condition) -> DeleteQueue:
         """What is found empty has nothing for its alternate: what comes behind the look does not count."""
-        cluster = self._cluster
-        aside = cluster.versions.sets_aside and not if_empty
-        return DeleteQueue(queue.name, cluster.broker, cluster.inc, number, aside=aside)
+        cluster, vacant = self._cluster, condition.vacant
+        aside = cluster.versions.sets_aside and not condition.if_empty
+        id = queue.id if vacant else ""
+        return DeleteQueue(queue.name, cluster.broker, cluster.inc, number, id, vacant, aside=aside)
 
     def deleted(self, outcome: Outcome, answer: Answer) -> None:
         """A deletion has been ordered: answer it, with how many messages go to the queue's alternate."""

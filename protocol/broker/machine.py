@@ -50,7 +50,7 @@ from ..wire.log_frames import (
     UpdateStart,
 )
 from ..wire.majority_frames import Waits
-from ..wire.queue_frames import DeadLetter, Hosted, SenderNamed
+from ..wire.queue_frames import DeadLetter, Emptied, Hosted, SenderNamed
 from ..wire.version import MINOR
 from ..wiring.wiring import Outcome, Wiring
 from .auto_deletion import AutoDeletion
@@ -135,7 +135,7 @@ class BrokerMachine(Acceptor):
         conditions = self.transfers, self.consumers, questions.look, self.dissolutions
         self.deletions = Deletions(self, cluster, requests, *conditions)
         self.resets = Resets(self, cluster)
-        self.auto_deletion = AutoDeletion(cluster, requests, timing)
+        self.auto_deletion = AutoDeletion(cluster, requests, timing, self.deletions)
         self.exclusive_queues = ExclusiveQueues(cluster, requests, self.connections.connected)
         self.management = Management(
             self, cluster, requests, questions, self.deletions, self.resets, placement.of, self.report, self.stored,
@@ -389,12 +389,12 @@ def _cluster_rules(machine: BrokerMachine) -> dict[type[Frame], Callable[[str, A
         Append: machine._append,
         Results: machine.requests.answered,
         Hosted: machine._hosted,
+        Emptied: machine.auto_deletion.emptied,
         DeadLetter: machine.dead_letters.dead_letter,
         **machine.rules(),
         **cluster_rules(machine.receivers, machine.transfers, machine.questions, machine.lifecycle, machine.resets),
         SenderNamed: lambda peer, frame: machine.senders.named.began(frame),
-        UpdateStart: machine._restore,
-        UpdatePiece: machine._restore,
+        **dict.fromkeys((UpdateStart, UpdatePiece), machine._restore),
         Resident: lambda peer, frame: machine.memory.heard(peer, frame),
         Waits: lambda peer, frame: machine.waits_heard.hear(peer, frame, machine.now_ms),
     }

@@ -52,7 +52,7 @@ from .command_arguments import (
     UnbindArguments,
 )
 from .declared import all_declared
-from .deletion import Deletions
+from .deletion import Condition, Deletions
 from .exclusive_queues import ExclusiveQueues
 from .made_names import named
 from .moves import move
@@ -190,7 +190,7 @@ class Management:
             queue = self._queue_named(a.name)
             if of := relayed(queue):
                 raise PeerError(NOT_ALLOWED, f"queue {a.name!r} belongs to exchange {of!r}, and goes with it")
-            self._deletions.ask(queue, a.if_unused, a.if_empty, answer)
+            self._deletions.ask(queue, Condition(a.if_unused, a.if_empty), answer)
         else:
             versions, deleted = self._cluster.versions, partial(self._deletions.deleted, answer=answer)
 

@@ -14,7 +14,11 @@ from .settings import (
     ALERT_GAP_S,
     DEAD_LETTER,
     DEFAULT,
+    IF_EMPTY,
+    IF_UNUSED,
     LEVELS,
+    MANUAL,
+    ON_CLOSE,
     REJECT,
     RING,
     RING_STRICT,
@@ -29,7 +33,7 @@ def declared(arguments: dict[str, Any]) -> QueueSettings:
     Raises:
         PeerError: `invalid`, an argument has a value that it does not take; or two contradict each other.
     """
-    settings = parse(QueueSettings, "queue", arguments)
+    settings = _with_lifetime(parse(QueueSettings, "queue", arguments))
     if settings.priorities and settings.max_priority:
         raise PeerError(INVALID, "priorities and x-max-priority are two ways to have levels: give one")
     if len(given := kinds(settings)) > 1:
@@ -48,6 +52,24 @@ def declared(arguments: dict[str, Any]) -> QueueSettings:
     if settings.auto_delete_timeout_s != DEFAULT and not (settings.auto_delete or settings.exclusive):
         raise PeerError(INVALID, "auto_delete_timeout_s needs auto_delete or exclusive: give one, or leave it out")
     return settings
+
+
+def _with_lifetime(settings: QueueSettings) -> QueueSettings:
+    """In the one spelling: that it goes with its last consumer, or with its client, is said by these.
+
+    Raises:
+        PeerError: `invalid`, they say otherwise.
+    """
+    lifetime = settings.lifetime
+    against = {MANUAL: ("auto_delete", "exclusive"), ON_CLOSE: ("auto_delete",)}.get(lifetime, ())
+    if said := [name for name in against if getattr(settings, name)]:
+        raise PeerError(INVALID, f"a queue of lifetime {lifetime} has no {said[0]}: leave one of the two out")
+    return replace(
+        settings,
+        lifetime=lifetime if settings.goes_empty else "",
+        auto_delete=settings.auto_delete or lifetime in (IF_UNUSED, IF_EMPTY),
+        exclusive=settings.exclusive or lifetime == ON_CLOSE,
+    )
 
 
 def _with_backoff(settings: QueueSettings) -> QueueSettings:

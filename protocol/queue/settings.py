@@ -24,6 +24,8 @@ RING, RING_STRICT, REJECT, SELF_DESTRUCT, DEAD_LETTER = "ring", "ring-strict", "
 ROLLING = (RING, DEAD_LETTER)
 """What happens at a limit where the oldest makes room."""
 ALL = "all"
+MANUAL, ON_CLOSE, IF_UNUSED, IF_EMPTY = "manual", "delete-on-close", "delete-if-unused", "delete-if-unused-and-empty"
+"""Qpid's words for when a queue goes by itself."""
 _AT_LIMIT = (("drop-head", RING), ("reject-publish", REJECT))
 """RabbitMQ's words for what happens at a limit."""
 DEFAULT = -1
@@ -75,6 +77,8 @@ class QueueSettings(msgspec.Struct, frozen=True):
     dead_letter_key: by which dead letters go to the alternate; "": by the queue's name.
     auto_delete: it goes when its last consumer in the whole cluster has gone; one that has had none yet stays.
     auto_delete_timeout_s: it waits so long, in seconds, for one to come again; `AUTO_DELETE_TIMEOUT_S`, unless given.
+    lifetime: Qpid's word for when it goes; "delete-if-unused-and-empty": as with auto_delete, and only when nothing is
+        in it; the others are said by auto_delete and exclusive, when it is ordered.
     message_ttl_ms: each message expires so long after it came, in ms, or earlier by its own ttl; 0: at once, unless a
         consumer that waits gets it; `DEFAULT`: never.
     expires_ms: it goes when nobody has used it for so long, in ms; 0: it stays.
@@ -243,6 +247,12 @@ class QueueSettings(msgspec.Struct, frozen=True):
         Argument("qpid.auto_delete_timeout", "give a number of seconds, or 0 to have it go at once"),
     ] = DEFAULT  # fmt: skip
 
+    lifetime: Annotated[
+        Literal["", "manual", "delete-on-close", "delete-if-unused", "delete-if-unused-and-empty"],
+        Argument("qpid.lifetime-policy",
+                 "give manual, delete-on-close, delete-if-unused or delete-if-unused-and-empty"),
+    ] = ""  # fmt: skip
+
     message_ttl_ms: Annotated[
         int, Meta(ge=0, lt=1 << 48),
         Argument("x-message-ttl", "give a number of milliseconds, 0 to 2^48, or leave it out for none"),
@@ -261,6 +271,11 @@ class QueueSettings(msgspec.Struct, frozen=True):
     exclusive: Annotated[
         bool, Argument("manta.exclusive", "give true, or leave it out", words=(("true", True), ("false", False))),
     ] = False  # fmt: skip
+
+    @property
+    def goes_empty(self) -> bool:
+        """Whether it goes with its last consumer only when nothing is in it."""
+        return self.lifetime == IF_EMPTY
 
     @property
     def vacant_s(self) -> int:

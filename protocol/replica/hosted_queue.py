@@ -54,6 +54,7 @@ from .commands import Commands
 from .consumer_timeouts import dispatcher_of
 from .consumers import QueueConsumers
 from .dead_letters import DeadLetters
+from .emptied import emptied
 from .expiry import Expiries
 from .grants import Grants
 from .moves import Moving
@@ -121,7 +122,7 @@ class HostedQueue:
         self.prompt = self.verdicts or relaying(policies.of_state, state, letters, broker, keeper)
         lock, own = self.lock, self.own = LockHolder(timing), OwnEvents(id, outbox)
         expiries = self.expiries = Expiries(state, dispatcher, own, outbox, timing, limits, settings.message_ttl_ms)
-        self.observers = [*told, *seeing_to(state, letters, broker, keeper)]
+        self.observers = [*told, *seeing_to(state, letters, broker, keeper), *emptied(settings, state, outbox)]
         self.observers += filter(None, [self.prompt, expiries.ttl])
         self.acks = Acknowledgements(keeper, outbox, timing)
         self.catch_up = CatchUp(keeper, state, pace, outbox, timing, limits)

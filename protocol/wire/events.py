@@ -218,9 +218,10 @@ class DeclareQueue(Event, tag=32):
 class DeleteQueue(Event, tag=33):
     """Delete a queue; if `broker` is not "", only while the `Condemn` of that broker, inc and number stands; if `id` is
     not "", only the queue of that id: it destroys itself, or, if `vacant` is not 0, nobody has used it since the event
-    at that index of this stream (`wiring/vacancies.py`); if `client` is not "", that client asks for it, and it is
-    refused where another has the queue for itself. With `aside`, what is in it goes to its alternate exchange, if
-    it has one for all that dies, before its stream ends (`wiring/dissolving.py`)."""
+    at that index of this stream (`wiring/vacancies.py`; one that goes only when it is empty has to be condemned, too);
+    if `client` is not "", that client asks for it, and it is refused where another has the queue for itself. With
+    `aside`, what is in it goes to its alternate exchange, if it has one for all that dies, before its stream ends
+    (`wiring/dissolving.py`)."""
 
     name: str
     broker: str = ""

@@ -170,6 +170,12 @@ class HeldTooLong(Frame):
     sub: int
 
 
+class Emptied(Frame):
+    """To its broker: nothing is in a queue any more that goes only when it is empty (`wiring/vacancies.py`)."""
+
+    queue: str
+
+
 class Deliver(Frame):
     """Messages for a subscription.
 

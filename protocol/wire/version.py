@@ -91,6 +91,8 @@ is in the cluster there are none. They change queues that are there by `Configur
 `Transfer.delays`, `Enqueue.delays`, `Modification.delay_ms`, `Modify.due_ms`, `Due`, `QueueSnapshot.delayed`: a member
 before 12 would give delayed messages at once, so while one is in the cluster nothing is delayed. Queues with a delay
 for what comes back, with `Release.at_ms` and `Modify.at_ms`: refused likewise.
+Queues that go with their last consumer only when nothing is in them, which a member before 12 would delete with what is
+in them: refused while one is in the cluster; `Emptied` between processes of one version.
 `Move` and `Moved`, with `QueueSnapshot.move_targets` and `moves`, and `Counters.moved`: a member before 12 would pass
 over them, so while one is in the cluster nothing is moved. `QueueCommand.move` and `DeadLettered.back` between
 processes of one version.
@@ -103,6 +105,8 @@ KNOWS_DISSOLVED = 12
 """The minor version from which a member keeps a deleted queue until its messages have gone to its alternate."""
 KNOWS_NAMED_SENDERS = 12
 """The minor version from which a member keeps the numbers of named senders."""
+KNOWS_LIFETIMES = 12
+"""The minor version from which members keep a queue that goes when it is empty while it is not."""
 KNOWS_DEDUPLICATION = 12
 """The minor version from which a member's queues look at the ids of messages."""
 KNOWS_TIMES = 12

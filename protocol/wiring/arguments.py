@@ -28,6 +28,7 @@ from ..wire.version import (
     KNOWS_DEDUPLICATION,
     KNOWS_DELAYS,
     KNOWS_EXCHANGES,
+    KNOWS_LIFETIMES,
     KNOWS_LIMITS,
     KNOWS_LINES,
     KNOWS_SELF_DESTRUCT,
@@ -52,7 +53,7 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
 }
 LATER: dict[str, frozenset[str]] = {
     "queue": frozenset({
-        "qpid.replicate", "qpid.last_value_queue", "qpid.lifetime-policy",
+        "qpid.replicate", "qpid.last_value_queue",
         "qpid.browse-only",
         "qpid.filter", "qpid.group_timestamp", "qpid.paging", "qpid.file_count",
         "qpid.file_size",
@@ -142,6 +143,8 @@ def queue_known_from(arguments: dict[str, Any]) -> int:
     settings = read(QueueSettings, arguments)
     if settings.dedupes:
         return KNOWS_DEDUPLICATION
+    if settings.goes_empty:
+        return KNOWS_LIFETIMES
     if settings.message_ttl_ms >= 0 or settings.expires_ms or settings.consumer_timeout_ms:
         return KNOWS_TIMES
     if settings.delays_retries:

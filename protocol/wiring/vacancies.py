@@ -29,15 +29,19 @@ class Vacancies:
     def __init__(self) -> None:
         self.since: dict[str, int] = {}
         self._waits_s: dict[str, float] = {}  # queue id -> how long it waits; of all that go by themselves
+        self._if_empty: set[str] = set()  # of those, such as go only when nothing is in them
 
     def declared(self, queue: QueueDefinition) -> None:
         settings = read(QueueSettings, queue.arguments)
         if settings.auto_delete:
             self._waits_s[queue.id] = settings.vacant_s
+            if settings.goes_empty:
+                self._if_empty.add(queue.id)
 
     def forget(self, id: str) -> None:
         """The queue is gone."""
         self._waits_s.pop(id, None)
+        self._if_empty.discard(id)
         self.since.pop(id, None)
 
     def look(self, users: Container[str], index: int, queue: str = "") -> None:
@@ -53,8 +57,16 @@ class Vacancies:
         return [id for id in ids if id in self._waits_s]
 
     def waits(self) -> dict[tuple[str, int], float]:
-        """(id of a queue that has been left, index) -> seconds that it waits from there."""
-        return {(id, since): self._waits_s[id] for id, since in self.since.items() if since != USED}
+        """(id of a queue that has been left, index) -> seconds that it waits from there; then it goes, with what is in
+        it."""
+        return {left: wait_s for left, wait_s in self._waits() if left[0] not in self._if_empty}
+
+    def waits_if_empty(self) -> dict[tuple[str, int], float]:
+        """The same of queues that go only if nothing is in them then, or later."""
+        return {left: wait_s for left, wait_s in self._waits() if left[0] in self._if_empty} if self._if_empty else {}
+
+    def _waits(self) -> Iterable[tuple[tuple[str, int], float]]:
+        return [((id, since), self._waits_s[id]) for id, since in self.since.items() if since != USED]
 
     def snapshot(self) -> list[tuple[str, int]]:
         return sorted(self.since.items())

@@ -195,7 +195,8 @@ class Wiring(Inventory):
         known = self._queues.get(event.name)
         if event.id and (known is None or known.id != event.id):
             return Outcome()
-        if event.vacant and (event.id, event.vacant) not in self.left():
+        left = (event.id, event.vacant)
+        if event.vacant and left not in self.left() and not (event.broker and left in self.vacancies.waits_if_empty()):
             return Outcome()
         if known is None:
             raise PeerError(NOT_FOUND, f"there is no queue {event.name!r} to delete")
@@ -314,7 +315,8 @@ class Wiring(Inventory):
     # ---- queries
 
     def left(self) -> dict[tuple[str, int], float]:
-        """(id of a queue that goes by itself, index of the event since which it may) -> seconds that it waits."""
+        """(id of a queue that goes by itself, index of the event since which it may) -> seconds that it waits; but for
+        those that go if they are empty."""
         return sooner(self.vacancies.waits(), self.idle.waits(), self.exclusives.waits())
 
     def kept(self, id: str) -> QueueDefinition | None:

@@ -29,6 +29,11 @@ RATE = 0.1
 MOST = 4
 """Of them at a time."""
 WAITS_S = (0, 0, 1, 1, 2)
+WORDS = ({"auto_delete": True}, {"lifetime": "delete-if-unused-and-empty"}, {"lifetime": "delete-if-unused"})
+IF_EMPTY = 0.3
+"""How many, besides, go only when nothing is in them."""
+PURGE = 0.02
+"""How often one that was left with messages in it is emptied."""
 HASTE = 0.5
 """How likely somebody comes while a deletion is on its way."""
 SLACK_US = 1_000
@@ -40,15 +45,18 @@ class AutoDeletes:
 
     Attributes:
         some: the story has any.
-        gone: how many have gone by themselves. kept: how often one was left and somebody came again.
+        gone: how many have gone by themselves. emptied: of those, such as had been left with messages in them.
+            kept: how often one was left and somebody came again.
     """
 
     what, prefix = "auto deletes", "ta"
 
     def __init__(self, world: World, watch: Watcher, seed: int) -> None:
         self._rng = random.Random(f"{self.what} of {seed}")
+        self._words = random.Random(f"lifetimes by Qpid's words of {seed}")
         self.some = self._rng.random() < self._share()
-        self.gone = self.kept = 0
+        self.gone = self.kept = self.emptied = 0
+        self._full: set[tuple[str, int]] = set()  # were left with messages, and go only without
         self._alternate = OfTemporary(seed)
         self._world, self._watch = world, watch
         self._names: list[str] = []
@@ -67,7 +75,8 @@ class AutoDeletes:
         return STORIES
 
     def _typed(self) -> dict[str, Any]:
-        return {"auto_delete": True, "auto_delete_timeout_s": self._rng.choice(WAITS_S)}
+        wait = {"auto_delete_timeout_s": self._rng.choice(WAITS_S)}
+        return wait | (WORDS[1] if self._words.random() < IF_EMPTY else self._words.choice(WORDS))
 
     def _left(self) -> dict[str, int]:
         """Queue id -> index of the event since which it is left."""
@@ -82,6 +91,9 @@ class AutoDeletes:
         """One of them is declared, used, or left; some users find another broker meanwhile."""
         rng = self._rng
         self._story = story
+        if self._full and self._words.random() < PURGE:
+            id, _ = self._words.choice(sorted(self._full))
+            story.client().command("purge", name=id.rpartition("#")[0], count=self._words.choice([0, 0, 3]))
         if not self.some or rng.random() >= RATE:
             return
         here = [name for name in self._names if name in self._watch.wiring.ids]
@@ -164,6 +176,12 @@ class AutoDeletes:
         now = {(id, index) for id, index in vacated.items()}
         self.kept += sum(id not in vacated and id not in self._watch.gone for id, _ in self._left_us.keys() - now)
         self._left_us = {left: self._left_us.get(left, self._world.now_us) for left in now}
+        models = self._watch.models
+        self._full = {
+            left
+            for left in now
+            if left in self._full or (self._if_empty(left[0]) and left[0] in models and models[left[0]].live)
+        }
 
     def _goes(self, id: str) -> None:
         """A queue is deleted since nobody uses it any more: by the log that is so, for long enough."""
@@ -171,6 +189,9 @@ class AutoDeletes:
         if id not in left:
             return
         self.gone += 1
+        if self._if_empty(id):
+            self._condemned(id)
+            self.emptied += (id, left[id]) in self._full
         arguments = self._watch.wiring.defined[id.rpartition("#")[0]][0]
         left_us = self._left_us[id, left[id]]
         if self._world.now_us - left_us < self._waits_us(arguments) - SLACK_US:
@@ -178,6 +199,16 @@ class AutoDeletes:
                 f"{id} goes {self._world.now_us - left_us} us after it was left: it is declared {arguments}"
             )
 
+    def _if_empty(self, id: str) -> bool:
+        return self._watch.wiring.goes_empty(id.rpartition("#")[0])
+
+    def _condemned(self, id: str) -> None:
+        """Whether nothing that is complete is in it is then judged in `conditions.py`."""
+        stands = self._watch.wiring.condemned.get(id)
+        if stands is None or not stands.if_unused or not stands.if_empty:
+            raise Violation(f"{id} goes only when it is unused and empty: it is deleted, and condemned is {stands}")
+
     def over(self) -> bool:
-        """At rest: what was left has gone."""
-        return not self._left()
+        """At rest: what was left has gone, unless it goes only when it is empty, and is not."""
+        models = self._watch.models
+        return not [id for id in self._left() if not (self._if_empty(id) and id in models and models[id].live)]

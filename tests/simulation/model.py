@@ -932,12 +932,19 @@ class ModelWiring:
     def deletes(self, event: events.DeleteQueue) -> bool:
         """Whether a deletion on a condition has effect."""
         if event.id:
-            since = (self.vacated.get(event.id), self.parted.get(event.id), self.unused.get(event.id))
+            since = [self.parted.get(event.id), self.unused.get(event.id)]
+            if event.broker or not self.goes_empty(event.name):
+                since.append(self.vacated.get(event.id))
             left = not event.vacant or event.vacant in since
-            return self.ids.get(event.name) == event.id and left
+            if self.ids.get(event.name) != event.id or not left or not event.broker:
+                return self.ids.get(event.name) == event.id and left
         stands = self.condemned.get(self.ids.get(event.name, ""))
         asked = (event.broker, event.inc, event.number)
         return not event.broker or (stands is not None and (stands.broker, stands.inc, stands.number) == asked)
+
+    def goes_empty(self, name: str) -> bool:
+        """Whether a queue goes with its last consumer only when nothing is in it."""
+        return self.defined[name][0].get("qpid.lifetime-policy", "") == "delete-if-unused-and-empty"
 
     def stays(self, event: events.DeleteQueue) -> bool:
         """Whether a queue that is deleted so goes on until all that is in it has gone to its alternate."""

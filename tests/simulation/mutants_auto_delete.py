@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from mantamq.protocol.broker.auto_deletion import AutoDeletion
+from mantamq.protocol.broker.deletion import Condition, Deletions
+from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.wire.events import DeleteQueue
 from mantamq.protocol.wiring.vacancies import USED, Vacancies
 from mantamq.protocol.wiring.wiring import Wiring
@@ -69,6 +71,26 @@ def nobody_speaks_for_a_broker_that_is_gone(patch: Patch) -> None:
 def an_update_forgets_who_was_left(patch: Patch) -> None:
     snapshot = Wiring.snapshot
     patch.setattr(Wiring, "snapshot", lambda self: snapshot(self)[:8])
+
+
+def what_is_in_it_goes_with_it(patch: Patch) -> None:
+    """Nobody looks whether a queue is empty that goes only then."""
+    ask = Deletions.ask
+
+    def unseen(self: Any, queue: Any, condition: Condition, answer: Any) -> None:
+        ask(self, queue, condition._replace(if_empty=condition.if_empty and not condition.vacant), answer)
+
+    patch.setattr(Deletions, "ask", unseen)
+
+
+def all_that_goes_by_itself_goes_with_what_is_in_it(patch: Patch) -> None:
+    """Qpid's word for when that is has no meaning."""
+    patch.setattr(QueueSettings, "goes_empty", property(lambda self: False))
+
+
+def what_is_emptied_later_stays(patch: Patch) -> None:
+    """A queue that had something in it when it would have gone."""
+    patch.setattr(AutoDeletion, "emptied", lambda self, peer, frame: None)
 
 
 ALL = planted(globals())

@@ -52,6 +52,7 @@ class OwnQueues:
 
     def __init__(self, world: World, watch: Watcher, seed: int) -> None:
         self._rng = random.Random(f"own queues of {seed}")
+        self._words = random.Random(f"own queues by Qpid's words of {seed}")
         self.some = self._rng.random() < STORIES
         self.gone = self.refused = 0
         self._world, self._watch = world, watch
@@ -90,7 +91,8 @@ class OwnQueues:
         user = story.user(True)
         name = f"{PREFIX}{self._declared}.{user.name}"
         self._users[name] = user
-        typed: dict[str, Any] = {"exclusive": True, "auto_delete_timeout_s": self._rng.choice(WAITS_S)}
+        typed: dict[str, Any] = self._words.choice([{"exclusive": True}, {"lifetime": "delete-on-close"}])
+        typed |= {"auto_delete_timeout_s": self._rng.choice(WAITS_S)}
 
         def begin() -> Task:
             yield lambda: user.opened or user.over

@@ -39,6 +39,88 @@ def test_it_goes_with_the_last_consumer_and_what_is_in_it(cluster, connection):
         browser.fetch(5)
 
 
+def test_one_that_goes_only_when_it_is_empty_stays_while_something_is_in_it(cluster, connection):
+    assert connection.declare_queue("q", lifetime="delete-if-unused-and-empty", auto_delete_timeout_s=2)
+    session = connection.session()
+    sender = session.sender("q")
+    sender.send("1")
+    sender.send("2")
+    sender.sync(5)
+    receiver = session.receiver("q")
+    session.acknowledge(receiver.fetch(5))
+    session.sync(5)
+    receiver.close()
+    pass_time(cluster, 60)
+    assert connection.queue("q")["messages"] == 1
+    assert connection.purge("q") == 1
+    pass_time(cluster, 3)
+    assert not is_there(connection)
+
+
+def test_what_another_consumer_takes_is_gone_and_so_is_the_queue_behind_it(cluster, connection):
+    connection.declare_queue("q", lifetime="delete-if-unused-and-empty", auto_delete_timeout_s=0)
+    session = connection.session()
+    session.sender("q").send("1")
+    session.sync(5)
+    session.receiver("q").close()
+    pass_time(cluster, 5)
+    assert is_there(connection)
+    receiver = session.receiver("q")
+    message = receiver.fetch(5)
+    pass_time(cluster, 5)
+    assert is_there(connection)
+    session.acknowledge(message)
+    session.sync(5)
+    pass_time(cluster, 5)
+    assert is_there(connection), "it is used"
+    receiver.close()
+    pass_time(cluster, 3)
+    assert not is_there(connection)
+
+
+def test_one_that_was_left_empty_goes_in_time(cluster, connection):
+    connection.declare_queue("q", lifetime="delete-if-unused-and-empty", auto_delete_timeout_s=2)
+    connection.session().receiver("q").close()
+    pass_time(cluster, 1.5)
+    assert is_there(connection)
+    pass_time(cluster, 1)
+    assert not is_there(connection)
+
+
+def test_qpids_words_for_what_others_say_as_well(connection):
+    assert connection.declare_queue("q", lifetime="delete-if-unused", auto_delete_timeout_s=2)
+    assert not connection.declare_queue("q", auto_delete=True, auto_delete_timeout_s=2)
+    assert connection.declare_queue("mine", lifetime="delete-on-close")
+    assert not connection.declare_queue("mine", exclusive=True)
+    assert connection.declare_queue("stays", arguments={"qpid.lifetime-policy": "manual"})
+    assert not connection.declare_queue("stays")
+    assert connection.declare_queue("e", lifetime="delete-if-unused-and-empty")
+    assert not connection.declare_queue("e", auto_delete=True, lifetime="delete-if-unused-and-empty")
+    assert connection.queue("e")["definition"] == {"auto_delete": True, "lifetime": "delete-if-unused-and-empty"}
+    with pytest.raises(Exists):
+        connection.declare_queue("e", auto_delete=True)
+    with pytest.raises(Invalid, match="a queue of lifetime manual has no auto_delete"):
+        connection.declare_queue("m", lifetime="manual", auto_delete=True)
+    with pytest.raises(Invalid, match="a queue of lifetime delete-on-close has no auto_delete"):
+        connection.declare_queue("m", lifetime="delete-on-close", auto_delete=True)
+    with pytest.raises(Invalid, match=r"\(lifetime\) is 'short'.*give manual, delete-on-close"):
+        connection.declare_queue("m", lifetime="short")
+
+
+def test_one_of_lifetime_delete_on_close_goes_with_its_connection(cluster, connection):
+    with connect(cluster.address) as other:
+        other.declare_queue("q", lifetime="delete-on-close", auto_delete_timeout_s=30)
+        assert connection.queue("q")["name"] == "q"
+    wait_until(lambda: (pass_time(cluster, 0.5), not is_there(connection))[1])
+
+
+def test_a_member_that_would_delete_it_with_what_is_in_it_keeps_it_from_being_declared(cluster, connection):
+    broker = cluster.cluster.machines["b1"]
+    cluster.call(lambda: setattr(broker.cluster.versions, "least", 11))
+    with pytest.raises(Unavailable, match="of an older version"):
+        connection.declare_queue("q", lifetime="delete-if-unused-and-empty")
+
+
 def test_a_client_that_moves_to_another_broker_finds_it_and_its_messages(cluster, connection):
     connection.declare_queue("q", auto_delete=True, auto_delete_timeout_s=2)
     session = connection.session()

@@ -91,6 +91,7 @@ QUEUES: dict[str, dict[str, Any]] = {
     "times": {"x-message-ttl": 60_000, "x-expires": 10**9, "x-consumer-timeout": 5},
     "once": {"manta.dedupe_window_s": 5, "manta.dedupe_window_count": 100},
     "passing": {"manta.auto_delete": True, "qpid.auto_delete_timeout": 5,
+                "qpid.lifetime-policy": "delete-if-unused-and-empty",
                 "x-delayed-retry-min": 500, "x-delayed-retry-max": 5000},
     "letters": {"manta.dead_letters": "rejected", "manta.delivery_limit": 3, "manta.dead_letter_key": "k",
                 "manta.retry_delay_s": [0.5, 5.0]},

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from mantamq.protocol.errors import BUSY
 from mantamq.protocol.queue.settings import AUTO_DELETE_TIMEOUT_S
 from mantamq.protocol.wire.events import (
     AnyEvent,
+    Condemn,
     DeclareQueue,
     DeleteQueue,
     Evict,
@@ -19,6 +21,7 @@ from mantamq.protocol.wire.events import (
 )
 from mantamq.protocol.wiring.vacancies import USED
 from mantamq.protocol.wiring.wiring import Outcome, Wiring
+from msgspec.structs import replace
 
 ID = "q#1"
 GOES = {"manta.auto_delete": True, "qpid.auto_delete_timeout": 3}
@@ -51,6 +54,20 @@ class Told:
 
 def used(broker: str, on: bool = True, **more: int) -> InUse:
     return InUse(ID, broker, 1, on, **more)
+
+
+def test_one_that_goes_only_when_it_is_empty_has_to_be_condemned_for_it():
+    told = Told(**{"qpid.lifetime-policy": "delete-if-unused-and-empty"})
+    told.tell(used("b1"), used("b1", False))
+    assert not told.waits and not told.wiring.left()
+    told.wiring = Wiring.restore(told.wiring.snapshot())
+    assert told.wiring.vacancies.waits_if_empty() == {(ID, 3): 3}
+    assert not told.goes(3)
+    deletion = DeleteQueue("q", "b1", 1, 7, ID, 3)
+    assert told.tell(deletion).code == BUSY
+    assert not told.tell(Condemn(ID, "b1", 1, 7, True, True)).code
+    assert not told.tell(replace(deletion, vacant=2)).changed
+    assert told.tell(deletion).changed
 
 
 def test_it_is_left_when_its_last_consumer_in_the_cluster_has_gone():
