@@ -133,7 +133,8 @@ class AutoDeletes:
         self._users.append(user)
         if self._rng.random() < 0.8:
             user.receiver(name, self._rng.choice([1, 20, 100]))
-        if self._rng.random() < 0.5:
+        sends, wiring = self._rng.random() < 0.5, self._watch.wiring
+        if sends or (name in wiring.ids and wiring.goes_empty(name)):
             user.sender("", name, 20, 60, False)
 
     def _leave(self, name: str) -> None:

@@ -197,6 +197,12 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **dict.fromkeys(mutants_memory.ALL, _MEMORY),
     **dict.fromkeys(mutants_duplicates.ALL, _TWICE),
     **{name: [(auto_deletes, "STORIES", 1.0)] for name in mutants_auto_delete.ALL},
+    "what_is_emptied_later_stays": [
+        (auto_deletes, "STORIES", 1.0),
+        (auto_deletes, "RATE", 0.3),
+        (auto_deletes, "IF_EMPTY", 1.0),
+        (auto_deletes, "PURGE", 0.2),
+    ],
     **{name: [(idle_queues, "STORIES", 1.0)] for name in mutants_idle.ALL},
     **{name: [(timeouts, "STORIES", 1.0)] for name in mutants_timeouts.ALL},
     **{name: [(lifetimes, "STORIES", 1.0)] for name in mutants_lifetimes.ALL},
