@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from ..queue.state import QueueState
 from ..wire.events import AnyEvent, Member, Rejoin, Return
+from .own_events import OwnEvents
 
-if TYPE_CHECKING:
-    from .hosted_queue import HostedQueue
+
+class Kept(Protocol):
+    """A queue that is kept here."""
+
+    state: QueueState
+    own: OwnEvents
+
+    @property
+    def serving(self) -> bool: ...
 
 
 def lets_in(event: AnyEvent, broker: str, inc: int) -> bool:
@@ -19,7 +28,7 @@ def lets_in(event: AnyEvent, broker: str, inc: int) -> bool:
     return type(event) is Member and event.present and (event.broker, event.inc) == (broker, inc)
 
 
-def holds(queue: HostedQueue, broker: str) -> bool:
+def holds(queue: Kept, broker: str) -> bool:
     """Whether its broker has anything there that it must give back before it leaves. What an older incarnation held is
     not this one's to give."""
     if not queue.serving:
