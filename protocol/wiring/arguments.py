@@ -110,7 +110,7 @@ def _with_default(arguments: dict[str, Any], queue_bytes: int) -> dict[str, Any]
     except PeerError as error:
         why = f"a queue that names no limit has {queue_bytes:,} bytes in this cluster (--queue-limit)"
         raise PeerError(error.code, error.text if _wrong(arguments) == error.text else f"{error.text}; {why}") from None
-    return by_default(arguments, {name: whole[name] for name in whole.keys() - arguments.keys()})
+    return by_default(arguments, {name: value for name, value in whole.items() if name not in arguments})
 
 
 def _wrong(arguments: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from mantamq.protocol.wire import events
 from mantamq.protocol.wire.events import CLUSTER, Ballot, Entry
 from mantamq.protocol.wire.log_frames import Append
 
-from . import disk_stories
+from . import disk_stories, tokens
 from .checkers import Watcher
 from .clients import Client
 from .credits import Credits
@@ -368,13 +368,14 @@ class Loss:
 
 def play(seed: int, machines: Machines | None = None, stored: bool = False) -> str:
     """The faults found in one story; "" for none. `stored`: the brokers have stores, and nodes lose power."""
-    story = Loss(seed, machines, stored)
-    try:
-        story.run()
-    except Violation as violation:
-        return str(violation)
-    except Exception:
-        return traceback.format_exc()
+    with tokens.of_seed(seed):
+        story = Loss(seed, machines, stored)
+        try:
+            story.run()
+        except Violation as violation:
+            return str(violation)
+        except Exception:
+            return traceback.format_exc()
     return ""
 
 

@@ -16,7 +16,7 @@ from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 from msgspec.structs import replace
 
-from . import alternates, defaults, disk_stories, memories, sizes
+from . import alternates, defaults, disk_stories, memories, sizes, tokens
 from .actives import Actives
 from .alerts import Alerted
 from .alternates import Alternates
@@ -999,21 +999,26 @@ def play(
 ) -> Played:
     """Play one seed; `watch` is given every frame as a line of text. `faulty`: with or without faults; `stored`: the
     brokers have stores or none; None: by seed."""
-    story = Story(seed, machines, faulty, stored=stored)
+    gc.disable()  # a story keeps nearly all that it makes: looking for garbage again and again is a fifth of its time
+    try:
+        with tokens.of_seed(seed):
+            return _play(Story(seed, machines, faulty, stored=stored), watch)
+    finally:
+        gc.enable()  # when nothing holds the story any more: it goes at once, and is not looked through before
+
+
+def _play(story: Story, watch: Callable[[str], None] | None) -> Played:
     if watch is not None:
         story.world.taps.append(lambda source, target, frame: watch(_line(story.world.now_us, source, target, frame)))
     wrong = ""
-    gc.disable()  # a story keeps nearly all that it makes: looking for garbage again and again is a fifth of its time
     try:
         story.run()
     except Violation as violation:
         wrong = str(violation)
     except Exception:
         wrong = traceback.format_exc()
-    finally:
-        gc.enable()
     tail = [_line(*sent) for sent in list(story.world.trace)[-TAIL:]] if wrong else []
-    return Played(seed, story.operations, wrong, tail, story.world.digest)
+    return Played(story.seed, story.operations, wrong, tail, story.world.digest)
 
 
 def _line(now_us: int, source: str, target: str, frame: Frame) -> str:
