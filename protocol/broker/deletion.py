@@ -104,12 +104,8 @@ class Deletions:
         def looked(report: dict[str, Any]) -> None:
             if cluster.wiring.by_id(queue.id) is None:
                 answer(None, NOT_FOUND, f"queue {queue.name!r} was deleted by another")
-            elif "error" in report:
-                keep(report.get("code", UNAVAILABLE), f"{report['error']}; {WAY_OUT}")
-            elif "messages" not in report:
-                keep(UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker any more; {WAY_OUT}")
-            elif report["messages"] or report["dead_lettering"]:
-                keep(NOT_EMPTY, f"queue {queue.name!r} has messages: purge it or delete without if_empty")
+            elif why := _why_not(queue, report):
+                keep(*why)
             else:
                 delete()
 
@@ -222,3 +218,14 @@ class Deletions:
             )
             for id, stands in self._cluster.wiring.uses.condemned.items()
         ]
+
+
+def _why_not(queue: QueueDefinition, report: dict[str, Any]) -> tuple[str, str] | None:
+    """Code and text of why a queue that was looked at is not deleted; None: it is empty."""
+    if "error" in report:
+        return report.get("code", UNAVAILABLE), f"{report['error']}; {WAY_OUT}"
+    if "messages" not in report:
+        return UNAVAILABLE, f"queue {queue.name!r} has no replica at this broker any more; {WAY_OUT}"
+    if report["messages"] or report["dead_lettering"]:
+        return NOT_EMPTY, f"queue {queue.name!r} has messages: purge it or delete without if_empty"
+    return None
