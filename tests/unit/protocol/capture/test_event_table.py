@@ -8,7 +8,7 @@ import pytest
 from mantamq.protocol.capture.event_rows import rows
 from mantamq.protocol.capture.event_table import LOG_KINDS, TYPES, Row, check_kinds
 from mantamq.protocol.queue.applied import Applied
-from mantamq.protocol.queue.retries import Retries
+from mantamq.protocol.queue.retries import Retries, backoff_of
 from mantamq.protocol.queue.ring import Ring
 from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
@@ -173,7 +173,7 @@ def test_what_is_delayed_and_due_is_told():
 
 def test_what_waits_by_the_queues_own_word_is_told_too():
     machine = Machine()
-    machine.state.include(Retries(machine.state, [0, 0.5]))
+    machine.state.include(Retries(machine.state, backoff_of(QueueSettings(retry_delay_s=[0, 0.5]))))
     for event in (enqueue(2), Own("b1", 1), Acquire("b1", 1, 1, [1, 1, 2]), Release("b1", 1, [1, 2, 2], True, 10)):
         (row,) = machine(event)
     assert (row.kind, spans([row])) == ("release", [(2, 2)]), "the first time it does not wait"
