@@ -944,7 +944,8 @@ class ModelWiring:
 
     def goes_empty(self, name: str) -> bool:
         """Whether a queue goes with its last consumer only when nothing is in it."""
-        return self.defined[name][0].get("qpid.lifetime-policy", "") == "delete-if-unused-and-empty"
+        arguments = self.defined[name][0] if name in self.defined else {}
+        return arguments.get("qpid.lifetime-policy", "") == "delete-if-unused-and-empty"
 
     def stays(self, event: events.DeleteQueue) -> bool:
         """Whether a queue that is deleted so goes on until all that is in it has gone to its alternate."""
