@@ -16,12 +16,12 @@ from ...protocol.wiring.exclusives import others
 from ..errors import InUse, Invalid, NotEmpty
 from ..management import TYPED
 from .console import Broker, Json, Token, connection, meant_by, out, say, seen, show, table_of
-from .queue_sheet import limit_of, sheet_of
+from .queue_sheet import features_of, limit_of, sheet_of
 from .sheets import Sheet
 from .statistics import COLUMNS, Wanted, tell
 from .status import stores, stores_table
 
-LISTED = ["name", "kind", "limit", "messages", "acquired", "bytes", "owner"]
+LISTED = ["name", "kind", "features", "limit", "messages", "acquired", "bytes", "owner"]
 QUEUE_COLUMNS = ["name", "messages", "acquired", "bytes", "owner", "handovers", "enqueued", "dequeued"]
 Arguments = Annotated[list[str] | None, typer.Option("--argument", "-a", help="NAME=VALUE, VALUE as JSON or text")]
 
@@ -116,13 +116,14 @@ def queue_add(
     message_ttl_s: Annotated[float | None, typer.Option(help="each message expires so long after it came")] = None,
     expires_s: Annotated[float | None, typer.Option(help="it goes when nobody has used it for so long")] = None,
     consumer_timeout_s: Annotated[float | None, typer.Option(help="who holds a message longer is sent away")] = None,
+    passive: Annotated[bool, typer.Option("--passive", help="only ask whether it is there; exit code 1: no")] = False,
     argument: Arguments = None, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Declare a queue; again with the same definition changes nothing."""
     typed = _given(locals())
     with connection(broker, token) as c:
         try:
-            answer = c.declare_queue(name, durable, alternate, pairs(argument), **typed)
+            answer = c.declare_queue(name, durable, alternate, pairs(argument), passive, **typed)
         except Invalid as refused:
             raise Invalid(_as_typed(refused.text)) from None
     new, name = bool(answer), name or str(answer)
@@ -166,10 +167,14 @@ def queue_delete(
 
 
 def queue_list(broker: Broker = "", token: Token = "", as_json: Json = False) -> None:
-    """All queues: of which kind they are, what they take, how full they are, who owns them."""
+    """All queues: of which kind they are, what they take, how full they are, who owns them.
+
+    Features: D durable, Excl exclusive, AD auto-delete, Exp expires, TTL of messages, DL delivery limit, SAC single
+    active consumer, DLX an alternate exchange."""
     with connection(broker, token) as c:
         rows = c.queues()
-    show(rows if as_json else [row | {"limit": limit_of(row)} for row in rows], LISTED, as_json, "queues")
+    told = [row | {"limit": limit_of(row), "features": features_of(row)} for row in rows]
+    show(rows if as_json else told, LISTED, as_json, "queues")
     _tell_silent(rows, as_json)
 
 

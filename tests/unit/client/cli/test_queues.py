@@ -87,8 +87,30 @@ def test_the_list_has_kinds_and_limits_in_80_columns(at: Run) -> None:
     at("queue", "add", "ring", "-a", "x-max-length-bytes=1048576")
     text = at("queue", "list")[1]
     lines = text.splitlines()
-    assert all(len(line) <= 80 for line in lines) and lines[1].split()[:3] == ["name", "kind", "limit"]
-    assert all(word in text for word in (" 1,000,000 ", " reject ", "1.0 MiB ring", " priority "))
+    assert all(len(line) <= 80 for line in lines) and lines[1].split()[:4] == ["name", "kind", "features", "limit"]
+    assert {"1,000,000", "reject", "1.0", "MiB", "ring", "priority"} <= set(text.split()), text
+
+
+def test_the_list_marks_what_is_special_about_a_queue_in_80_columns(at: Run, cluster: FakeBroker) -> None:
+    with connect(cluster.address) as connection:
+        connection.declare_exchange("lost", "fanout")
+        connection.declare_queue("everything", alternate="lost", auto_delete=True, expires_s=60, message_ttl_s=5,
+                                 delivery_limit=3, single_active=True, max_count=100_000)  # fmt: skip
+        connection.declare_queue("mine", exclusive=True)
+        connection.declare_queue("plain")
+        text = at("queue", "list")[1]
+    assert all(len(line) <= 80 for line in text.splitlines()), text
+    words = text.split()
+    assert [mark for mark in ("AD", "Exp", "TTL", "DL", "SAC", "DLX", "Excl") if mark not in words] == []
+    assert words.count("AD") == words.count("Excl") == 1
+
+
+def test_passive_only_asks_whether_a_queue_is_there(at: Run) -> None:
+    code, _, said = at("queue", "add", "q", "--passive")
+    assert code == 1 and "there is no queue 'q'" in said
+    at("queue", "add", "q", "--max-count", "5")
+    assert at("queue", "add", "q", "--passive") == (0, "queue q is there already\n", "")
+    assert at("queue", "show", "q")[0] == 0
 
 
 @pytest.mark.parametrize(
