@@ -24,22 +24,21 @@ def limit_of(queue: Mapping[str, Any]) -> str:
 
 
 MARKS = {
-    "durable": "D",
     "exclusive": "Excl",
     "auto_delete": "AD",
     "expires_s": "Exp",
     "message_ttl_s": "TTL",
     "delivery_limit": "DL",
     "single_active": "SAC",
-    "alternate": "DLX",
 }
-"""What a queue has -> the mark that a queue with it has in a list, as on RabbitMQ's management pages."""
+"""Setting -> the mark that a queue with it has in a list, as on RabbitMQ's management pages."""
 
 
 def features_of(queue: Mapping[str, Any]) -> str:
-    """What is special about a queue, as `MARKS`."""
-    said = {**queue.get("definition", {}), **{name: queue.get(name) for name in ("durable", "alternate")}}
-    return " ".join(mark for name, mark in MARKS.items() if said.get(name))
+    """What is special about a queue, as marks: durable (D), then `MARKS`, then that it has an alternate (DLX)."""
+    definition = queue.get("definition", {})
+    marks = ["D"] * bool(queue.get("durable")) + [mark for name, mark in MARKS.items() if definition.get(name)]
+    return " ".join(marks + ["DLX"] * bool(queue.get("alternate")))
 
 
 def sheet_of(queue: Mapping[str, Any], members: Mapping[str, str]) -> Table:

@@ -12,7 +12,7 @@ from .expiry_times import ExpiryTimes
 from .snapshot import Tallies
 
 
-class Leaving(Protocol):
+class Emptied(Protocol):
     """What these rules need of a queue's state: see there."""
 
     available: RangeSet
@@ -26,7 +26,7 @@ class Leaving(Protocol):
     def discard(self, ranges: list[tuple[int, int]]) -> int: ...
 
 
-def expire(state: Leaving, event: Expire) -> Applied:
+def expire(state: Emptied, event: Expire) -> Applied:
     """What has expired is dequeued."""
     due = state.expiry.due(event, state.available, state.delayed.ranges)
     state.withdraw(due)
@@ -34,7 +34,7 @@ def expire(state: Leaving, event: Expire) -> Applied:
     return Applied(positions=due)
 
 
-def purge(state: Leaving, event: Purge) -> Applied:
+def purge(state: Emptied, event: Purge) -> Applied:
     """What waits goes, so much of it, or all, with what is delayed."""
     gone = state.available.head(event.count or state.available.count)
     if state.delayed and not event.count:

@@ -9,7 +9,7 @@ from ..wire.events import AnyEvent, Member, Rejoin, Return
 from .own_events import OwnEvents
 
 
-class KeptQueue(Protocol):
+class Kept(Protocol):
     """A queue that is kept here."""
 
     state: QueueState
@@ -28,7 +28,7 @@ def lets_in(event: AnyEvent, broker: str, inc: int) -> bool:
     return type(event) is Member and event.present and (event.broker, event.inc) == (broker, inc)
 
 
-def holds(queue: KeptQueue, broker: str) -> bool:
+def holds(queue: Kept, broker: str) -> bool:
     """Whether its broker has anything there that it must give back before it leaves. What an older incarnation held is
     not this one's to give."""
     if not queue.serving:

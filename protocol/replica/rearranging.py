@@ -60,9 +60,8 @@ def rearrange(
     queue.expiries.lives(settings.message_ttl_ms)
     queue.observers[:] = [one for one in queue.observers if not isinstance(one, QueueTtl)]
     queue.observers += [*new, *filter(None, [queue.expiries.ttl])]
-    if happened is not None:
-        for observer in new:
-            observer.applied(*happened)
+    for observer in new if happened is not None else ():
+        observer.applied(*happened)
 
 
 def _any(observers: Iterable[QueueObserver], kind: type[QueueObserver]) -> bool:
