@@ -318,6 +318,8 @@ class HostedQueue:
         if self.verdicts is not None:
             self.verdicts.restored()
 
+    # ---- serving
+
     def attached(self) -> None:
         """A leader has this process's pledge: how far this queue is applied may have been lost with the last link."""
         self.acks.needed = True
