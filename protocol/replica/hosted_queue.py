@@ -242,6 +242,8 @@ class HostedQueue:
             self.catch_up.joined()
             self.grants.returned()
 
+    # ---- dead letters
+
     def dead_lettered(self, frame: DeadLettered) -> None:
         asked, whole = self.dead_letters.dead_lettered(frame.id, frame.back)
         self._to_broker(asked)

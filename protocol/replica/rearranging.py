@@ -44,8 +44,8 @@ def rearrange(
     keeper: Keeper,
     happened: tuple[int, Entry, AnyEvent, Applied] | None = None,
 ) -> None:
-    """The rules are those of the queue's `arrangement` now. `happened`: the event by which it is so, which observers
-    that are new have not been told of; None: the state has come by an update."""
+    """The rules are those of the queue's `arrangement` now. `happened`: the event by which it is so, which observers that
+    are new have not been told of; None: the state has come by an update."""
     arrangement, state, new = queue.arrangement, queue.state, list[QueueObserver]()
     settings = arrangement.settings
     queue.consumers.rearranged(arrangement.policies.patient)
