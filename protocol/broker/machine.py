@@ -143,7 +143,7 @@ class BrokerMachine(Acceptor):
         )  # fmt: skip
         self.queue_changes = QueueChanges(
             self, cluster, requests, self.lifecycle, placement, questions, self.transfers, self.senders,
-            self.receivers, self.dissolutions, limits,
+            self.receivers, self.dissolutions,
         )  # fmt: skip
         self._cluster_rules = _cluster_rules(self)
         self.memory = MemoryWatch(self, cluster, limits, placement.replicas, lambda: self.connections.addresses)

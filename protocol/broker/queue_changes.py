@@ -7,7 +7,6 @@ here is the order in which they are told.
 from __future__ import annotations
 
 from ..errors import DELETED, LOST, NOT_FOUND, UNAVAILABLE
-from ..limits import DEFAULT, Limits
 from ..log.outbox import FollowerOutbox
 from ..machine import WantSpare
 from ..wire.deletion_events import Dissolved
@@ -43,7 +42,6 @@ class QueueChanges:
         senders: Senders,
         receivers: Receivers,
         dissolutions: Dissolutions,
-        limits: Limits = DEFAULT,
     ) -> None:
         self._outbox = outbox
         self._cluster = cluster
@@ -55,7 +53,7 @@ class QueueChanges:
         self._senders = senders
         self._receivers = receivers
         self._dissolutions = dissolutions
-        self._rearrangements = Rearrangements(cluster, requests, limits)
+        self._rearrangements = Rearrangements(cluster, requests)
 
     def restored(self) -> None:
         """The wiring is another broker's, or an earlier life's."""

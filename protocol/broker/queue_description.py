@@ -14,7 +14,6 @@ def queue_described(queue: QueueDefinition, report: dict[str, Any]) -> dict[str,
     """With what its replica reports. `definition` is in force; where policies have a part in it, these are named, with
     what they give (`policy_definition`), and what it was declared with is in `declared`."""
     settings = read(QueueSettings, queue.arguments)
-    has = definition(settings)
     in_force = {
         "name": queue.name,
         "id": queue.id,
@@ -22,9 +21,9 @@ def queue_described(queue: QueueDefinition, report: dict[str, Any]) -> dict[str,
         "alternate": queue.alternate,
         "arguments": queue.arguments,
         "kind": kind_of(settings),
-        "definition": has,
+        "definition": definition(settings),
     }
-    return in_force | _by_policies(queue, has) | report
+    return in_force | _by_policies(queue, in_force["definition"]) | report
 
 
 def _by_policies(queue: QueueDefinition, has: dict[str, Any]) -> dict[str, Any]:

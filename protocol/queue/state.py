@@ -53,7 +53,6 @@ from .enqueue_times import EnqueueTimes
 from .expiry_times import ExpiryTimes
 from .fence import Fence
 from .known_ids import KnownIds
-from .leaving import expire, purge
 from .move_rules import move, moved
 from .named_senders import NamedSenders
 from .origins import Origins
@@ -213,7 +212,7 @@ class QueueState:
 
     def set_aside(self, ranges: list[tuple[int, int]], cause: str, broker: str = NOBODY) -> Applied:
         """These, which nobody holds, are on their way to the alternate from this event on."""
-        self.withdraw(ranges)
+        self._withdraw(ranges)
         for first, last in ranges:
             self.dead_lettering.add(first, last)
         self.batches.begin(self.index, broker, ranges, cause)
@@ -226,14 +225,27 @@ class QueueState:
         self.dead_lettered += self.dequeue(gone)
         return Applied(positions=gone)
 
+    def _expire(self, event: Expire) -> Applied:
+        due = self.expiry.due(event, self.available, self.delayed.ranges)
+        self._withdraw(due)
+        self.expired += self.dequeue(due)
+        return Applied(positions=due)
+
+    def _purge(self, event: Purge) -> Applied:
+        gone = self.available.head(event.count or self.available.count)
+        if self.delayed and not event.count:
+            gone = sorted([*gone, *self.delayed.ranges])
+        self.tallies.purged += self.discard(gone)
+        return Applied(positions=gone)
+
     def discard(self, ranges: list[tuple[int, int]]) -> int:
         """So many messages go that are available, or held by a consumer, whose settlement is then lost."""
-        self.withdraw(ranges)
+        self._withdraw(ranges)
         self.tallies.revoked += self.acquired.drop(ranges)
         self.discarded += (count := self.dequeue(ranges))
         return count
 
-    def withdraw(self, ranges: list[tuple[int, int]]) -> None:
+    def _withdraw(self, ranges: list[tuple[int, int]]) -> None:
         """Those of these that nobody holds, available or delayed, are neither any more."""
         for first, last in ranges:
             self.available.remove(first, last)
@@ -371,9 +383,9 @@ def _rules(state: QueueState) -> dict[type, Rule]:
         Release: state._release,
         Reject: state._reject,
         Own: partial(own, state),
-        Expire: partial(expire, state),
+        Expire: state._expire,
         Due: lambda event: Applied(positions=state.delayed.become_due(event, state.available)),
-        Purge: partial(purge, state),
+        Purge: state._purge,
         Move: partial(move, state),
         Moved: partial(moved, state),
         DeadLetterDone: state._dead_letter_done,

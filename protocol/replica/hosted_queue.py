@@ -97,8 +97,8 @@ class HostedQueue:
 
     __slots__ = (
         "_acquisitions", "_most", "_name", "_outbox", "_process_inc", "_unapplied", "acks", "applied", "arrangement",
-        "catch_up", "commands", "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper",
-        "lock", "observers", "own", "prompt", "settings", "state", "verdicts",
+        "catch_up", "commands", "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc",
+        "keeper", "lock", "observers", "own", "prompt", "settings", "state", "verdicts",
     )  # fmt: skip
 
     def __init__(
@@ -214,7 +214,8 @@ class HostedQueue:
         elif kind is Moved or kind is Named:
             self.commands.happened(self.id, event, done)
         elif kind is Configure and done.effective:
-            rearrange(self, self._outbox, self.keeper, (self.applied, entry, event, done))
+            for observer in rearrange(self, self._outbox, self.keeper):
+                observer.applied(self.applied, entry, event, done)
         if mine and tag is not None:
             self._answer(event, done, tag)
 

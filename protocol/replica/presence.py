@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from ..queue.state import QueueState
 from ..wire.events import AnyEvent, Member, Rejoin, Return
-from .own_events import OwnEvents
 
-
-class Kept(Protocol):
-    """A queue that is kept here."""
-
-    state: QueueState
-    own: OwnEvents
-
-    @property
-    def serving(self) -> bool: ...
+if TYPE_CHECKING:
+    from .hosted_queue import HostedQueue
 
 
 def lets_in(event: AnyEvent, broker: str, inc: int) -> bool:
@@ -28,7 +19,7 @@ def lets_in(event: AnyEvent, broker: str, inc: int) -> bool:
     return type(event) is Member and event.present and (event.broker, event.inc) == (broker, inc)
 
 
-def holds(queue: Kept, broker: str) -> bool:
+def holds(queue: HostedQueue, broker: str) -> bool:
     """Whether its broker has anything there that it must give back before it leaves. What an older incarnation held is
     not this one's to give."""
     if not queue.serving:

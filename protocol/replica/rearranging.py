@@ -7,45 +7,24 @@ says of what came before.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from ..log.keeper import Keeper
-from ..queue.applied import Applied
-from ..queue.arrangement import Arrangement
 from ..queue.observers import QueueObserver
 from ..queue.settings import SELF_DESTRUCT
-from ..queue.state import QueueState
-from ..wire.events import AnyEvent, Entry
-from .consumers import QueueConsumers
-from .dead_letters import DeadLetters
-from .expiry import Expiries, QueueTtl
+from .expiry import QueueTtl
 from .outbox import QueueOutbox
-from .relaying import Relaying, sent_on
+from .relaying import sent_on
 from .seeing_to import SeeingTo, seeing_to
 from .verdicts import VerdictTeller
 
-
-class Parts(Protocol):
-    """Of a queue that is kept here."""
-
-    arrangement: Arrangement
-    state: QueueState
-    consumers: QueueConsumers
-    dead_letters: DeadLetters
-    expiries: Expiries
-    observers: list[QueueObserver]
-    verdicts: VerdictTeller | None
-    prompt: VerdictTeller | Relaying | None
+if TYPE_CHECKING:
+    from .hosted_queue import HostedQueue
 
 
-def rearrange(
-    queue: Parts,
-    outbox: QueueOutbox,
-    keeper: Keeper,
-    happened: tuple[int, Entry, AnyEvent, Applied] | None = None,
-) -> None:
-    """The rules are those of the queue's `arrangement` now. `happened`: the event by which it is so, which observers that
-    are new have not been told of; None: the state has come by an update."""
+def rearrange(queue: HostedQueue, outbox: QueueOutbox, keeper: Keeper) -> list[QueueObserver]:
+    """The rules are those of the queue's `arrangement` now. Returns the observers that are new: they have not been told
+    of the event by which it is so."""
     arrangement, state, new = queue.arrangement, queue.state, list[QueueObserver]()
     settings = arrangement.settings
     queue.consumers.rearranged(arrangement.policies.patient)
@@ -60,8 +39,7 @@ def rearrange(
     queue.expiries.lives(settings.message_ttl_ms)
     queue.observers[:] = [one for one in queue.observers if not isinstance(one, QueueTtl)]
     queue.observers += [*new, *filter(None, [queue.expiries.ttl])]
-    for observer in new if happened is not None else ():
-        observer.applied(*happened)
+    return new
 
 
 def _any(observers: Iterable[QueueObserver], kind: type[QueueObserver]) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from mantamq.protocol.broker.queue_traits import QueueTraits
+from mantamq.protocol.broker.rearrangements import Rearrangements
 from mantamq.protocol.queue.arrangement import Arrangement
 from mantamq.protocol.queue.refusing import Limit
 from mantamq.protocol.queue.ring import Ring
@@ -18,6 +19,10 @@ from msgspec.structs import replace
 from .planting import planted
 
 Patch = pytest.MonkeyPatch
+
+
+def a_copy_begins_as_the_queue_is_now(patch: Patch) -> None:
+    patch.setattr(QueueDefinition, "at_first", property(lambda self: (self.arguments, self.alternate)))
 
 
 def an_update_forgets_what_has_become_of_it(patch: Patch) -> None:
@@ -61,8 +66,12 @@ def the_oldest_wait_for_the_next_message(patch: Patch) -> None:
     patch.setattr(Ring, "applied", lambda self, event, done: type(event) is Configure or applied(self, event, done))
 
 
+def a_broker_that_begins_anew_says_nothing(patch: Patch) -> None:
+    patch.setattr(Rearrangements, "restored", lambda self: None)
+
+
 def nobody_tells_what_it_refuses(patch: Patch) -> None:
-    patch.setattr(hosted_queue, "rearrange", lambda *args: None)
+    patch.setattr(hosted_queue, "rearrange", lambda queue, outbox, keeper: [])
 
 
 ALL = planted(globals())
