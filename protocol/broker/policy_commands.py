@@ -36,13 +36,12 @@ def policy_of(a: AddPolicyArguments) -> PutPolicy:
     arguments, alternate = alternate_in(a.arguments, a.alternate)
     fields, what = (CAPS, "an operator's policy bounds") if a.operator else (FIELDS, "a policy sets")
     may = {name for field in fields for name in arguments_of(QueueSettings)[field][0].names}
-    words = ", ".join(by_keyword(dict.fromkeys(fields, 0)))
     if strange := [name for name in arguments if name not in may]:
-        raise PeerError(INVALID, f"{what} {words}, not {strange[0]!r}: leave it out")
+        raise PeerError(INVALID, f"{what} {', '.join(fields)}, not {strange[0]!r}: leave it out")
     if a.operator and alternate:
-        raise PeerError(INVALID, f"{what} {words}, not the alternate: leave it out")
+        raise PeerError(INVALID, f"{what} {', '.join(fields)}, not the alternate: leave it out")
     if not arguments and not alternate:
-        raise PeerError(INVALID, f"{what} at least one of {words}: give one")
+        raise PeerError(INVALID, f"{what} at least one of {', '.join(fields)}: give one")
     check("queue", arguments)
     settings = declared(arguments)
     if alternate != a.alternate and settings.overflow == RING:  # as in declarations by RabbitMQ's words

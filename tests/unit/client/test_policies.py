@@ -87,14 +87,13 @@ def test_times_and_producers_follow_too(connection):
     sender = connection.session().sender("q")
     sender.send("stays")
     sender.sync(5)
-    connection.add_policy("p", "^q$", message_ttl_s=0.3, flow_stop_count=3)
-    for _ in range(3):
-        sender.send("goes")
+    connection.add_policy("p", "^q$", message_ttl_s=0.3, flow_stop_count=1)
+    sender.send("goes")
     with pytest.raises(Timeout):
         sender.sync(0.05)
     sender.sync(5)
     assert connection.queue("q")["messages"] == 1, "what was there keeps its time"
-    assert connection.policies()[0]["settings"] == {"message_ttl_s": 0.3, "flow_stop_count": 3}
+    assert connection.policies()[0]["settings"] == {"message_ttl_s": 0.3, "flow_stop_count": 1}
 
 
 def test_what_there_is(connection):
@@ -110,9 +109,6 @@ def test_what_there_is(connection):
     wanted = {"max_count": 10, "max_size": 1000, "overflow": "ring", "delivery_limit": 3, "dead_letters": "all"}
     assert found["definition"] == wanted and found["alternate"] == "dead"
     assert (found["policy"], found["operator_policy"]) == ("p", "p")
-    assert found["declared"] == {"max_size": 5000, "overflow": "ring"}
-    given = {"max_count": 10, "max_size": 1000, "delivery_limit": 3, "dead_letters": "all", "alternate": "dead"}
-    assert found["policy_definition"] == given
     assert not connection.declare_queue("a", max_size=5000, overflow="ring")
     sender = connection.session().sender("a")
     for n in range(12):
