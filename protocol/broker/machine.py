@@ -354,8 +354,8 @@ class BrokerMachine(Acceptor):
     def _restore(self, peer: str, frame: UpdateStart | UpdatePiece) -> None:
         """An update brings the wiring to this broker, which is blank."""
         if self.lifecycle.restore(peer, frame):
-            for part in (self.deletions, self.exclusive_queues, self.queue_changes):
-                part.restored()
+            self.deletions.restored()
+            self.exclusive_queues.restored()
             self.investiture.ordered()
             self.placement.restored()
             self.needs_ack = True

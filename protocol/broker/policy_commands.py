@@ -9,7 +9,6 @@ from msgspec.structs import asdict, replace
 
 from ..errors import INVALID, PeerError
 from ..queue.declared import declared
-from ..queue.described import by_keyword
 from ..queue.settings import DEAD_LETTER, RING, QueueSettings
 from ..wire.policy_events import PutPolicy
 from ..wire.settings import arguments_of, plain, read
@@ -54,7 +53,7 @@ def policy_of(a: AddPolicyArguments) -> PutPolicy:
 
 def described(policy: QueuePolicy) -> dict[str, Any]:
     """A policy as clients are told it: as it was given, and its `settings` by keyword."""
-    settings, plainly = read(QueueSettings, policy.arguments), QueueSettings()
+    settings = read(QueueSettings, policy.arguments)
+    plainly = QueueSettings()
     found = {field: value for field in FIELDS if (value := getattr(settings, field)) != getattr(plainly, field)}
-    found = by_keyword(found)
     return asdict(policy) | {"settings": found | ({"alternate": policy.alternate} if policy.alternate else {})}

@@ -19,7 +19,6 @@ from .dissolutions import Dissolutions
 from .lifecycle import Lifecycle
 from .questions import Questions
 from .queue_placement import INCARNATIONS_PER_BROKER, QueuePlacement
-from .rearrangements import Rearrangements
 from .receivers import Receivers
 from .requests import Requests
 from .senders import Senders
@@ -53,11 +52,6 @@ class QueueChanges:
         self._senders = senders
         self._receivers = receivers
         self._dissolutions = dissolutions
-        self._rearrangements = Rearrangements(cluster, requests)
-
-    def restored(self) -> None:
-        """The wiring is another broker's, or an earlier life's."""
-        self._rearrangements.restored()
 
     def rewired(self, event: AnyEvent, outcome: Outcome, index: int) -> None:
         """The event at `index` of the cluster stream has changed the wiring."""
@@ -65,7 +59,6 @@ class QueueChanges:
             why = "" if type(event) is DeleteExchange and event.name == name else ", as nothing is bound to it any more"
             text = f"exchange {name!r} was deleted{why}: declare it and open another sender"
             self._senders.end_all(name, None, NOT_FOUND, text)
-        self._rearrangements.tell(queue for queue in outcome.otherwise if queue.changed == index)
         definition = outcome.queue
         if definition is None:
             return

@@ -36,7 +36,6 @@ from ..wire.events import (
     Entry,
     Lost,
     Own,
-    Reject,
     Unbind,
     encode_event,
 )
@@ -140,8 +139,6 @@ class QueueCapture(QueueObserver):
             fact = EventFact(entry.seq, term, now_us, entry.event, done.effective, done.positions, done.lost)
             if done.dropped or done.aside:
                 fact = replace(fact, dropped=done.dropped, aside=done.aside)
-            if type(event) is Reject and buffer.alternate != state.alternate:
-                fact = replace(fact, alternate=state.alternate)
         buffer.bytes = size
         capture.term, capture.seq = term, entry.seq
         reporter.note(stream, buffer, encode_fact(fact))

@@ -249,8 +249,7 @@ def _rows(frame: Facts, fact: Fact) -> list[Row]:
         return []
     entry = Entry((fact.term, ZERO[1]), fact.seq, "", 0, 0, b"")
     done = Applied(fact.effective, fact.lost, fact.positions, dropped=fact.dropped, aside=fact.aside)
-    alternate = frame.alternate if fact.alternate is None else fact.alternate
-    return rows(stream, entry, event, done, fact.time_us, fact.queue, alternate)
+    return rows(stream, entry, event, done, fact.time_us, fact.queue, frame.alternate)
 
 
 def _seen(fact: Observation) -> list[Row]:

@@ -11,7 +11,6 @@ the same for one message and for a thousand.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
 from functools import partial
 
 import msgspec
@@ -21,7 +20,6 @@ from ..wire.events import (
     Accept,
     Acquire,
     AnyEvent,
-    Configure,
     DeadLetterDone,
     Dissolve,
     Due,
@@ -44,7 +42,6 @@ from . import come_before
 from .acquisitions import Acquisitions
 from .applied import Applied
 from .batches import NOBODY, REJECTED, Batches
-from .configured import Configured
 from .consume_lock import own
 from .delayed import Delayed
 from .delivery_counts import DeliveryCounts
@@ -87,7 +84,6 @@ class QueueState:
         turn: of a queue whose levels have shares, whose turn it is (`shares.py`).
         tallies: what is counted, and decides nothing. wired, wired_next: see `relay.py`.
         flow_stopped, flow_stopped_count: it holds its producers back; how often it has begun to.
-        configured: what has become of it since it was declared; arrange: has it follow that (`arrangement.py`).
     """
 
     def __init__(self, id: str, alternate: str = "") -> None:
@@ -113,7 +109,6 @@ class QueueState:
         self.turn: tuple[int, int] | None = None
         self._apply = _rules(self)
         self.policies: list[StatePolicy] = []
-        self.configured, self.arrange = Configured(), lambda: None
 
     def apply(self, event: AnyEvent | None) -> Applied:
         """Apply the next committed event; one of another kind, or None (of a newer kind than these), does nothing."""
@@ -126,12 +121,6 @@ class QueueState:
         self.policies.append(policy)
         for kind in policy.events:
             self._apply[kind] = followed(self._apply[kind], policy)
-
-    def replace(self, policies: Iterable[StatePolicy]) -> None:
-        """These, and no others, are part of this state from the next event on."""
-        self._apply, self.policies = _rules(self), []
-        for policy in policies:
-            self.include(policy)
 
     # ---- one rule per event
 
@@ -322,7 +311,6 @@ class QueueState:
             times=self.times.flat(self.live(), self.next_position),
             **come_before.told(self),
             delayed=list(self.delayed.due.items()),
-            configured=self.configured,
         )
 
     def restore(self, snapshot: QueueSnapshot) -> None:
@@ -347,8 +335,6 @@ class QueueState:
         self.tallies = snapshot.tallies.copy()
         for name in COUNTERS:
             setattr(self, name, getattr(snapshot.counters, name))
-        self.configured = snapshot.configured
-        self.arrange()
 
     def live(self) -> RangeSet:
         """Positions of all messages that are not gone."""
@@ -396,5 +382,4 @@ def _rules(state: QueueState) -> dict[type, Rule]:
         Modify: state._release,
         Dissolve: lambda event: Applied(effective=False),
         Named: state.named.begins,
-        Configure: lambda event: Applied(effective=False),
     }

@@ -92,7 +92,6 @@ class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fiel
         event: encoded, without messages.
         queue: the queue's id, if the event is a declaration or deletion.
         dropped, aside: as in `Applied`.
-        alternate: of a `Reject`, the alternate of the queue then, where it has become another one; else None.
     """
 
     seq: int
@@ -105,7 +104,6 @@ class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fiel
     queue: str = ""
     dropped: list[tuple[int, int, bool]] = []
     aside: list[tuple[int, int]] = []
-    alternate: str | None = None
 
 
 class Observation(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_field="kind", tag=3):
