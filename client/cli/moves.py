@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -45,7 +45,7 @@ def register(queue: typer.Typer) -> None:
 
 
 @contextmanager
-def _begun(name: str) -> Iterator[None]:
+def _begun(name: str) -> Generator[None]:
     """Ctrl-C ends the command, not what it has begun."""
     try:
         yield

@@ -15,6 +15,7 @@ from ..limits import DEFAULT, Limits
 from ..lock.holder import LockHolder
 from ..log.keeper import Keeper
 from ..queue.applied import Applied
+from ..queue.dispatch import Dispatcher
 from ..queue.observers import QueueObserver
 from ..queue.policies import policies_of
 from ..queue.sequence import shown
@@ -190,11 +191,7 @@ class HostedQueue:
                 self.expiries.note(done.positions)
         elif kind is Acquire:
             if mine:
-                dispatcher, acquired = self.dispatcher, event.runs  # type: ignore[union-attr]
-                for _, first, last in runs(acquired):
-                    dispatcher.taken.remove(first, last)
-                if not done.effective:
-                    dispatcher.returned([(first, last) for _, first, last in runs(acquired)])
+                _acquired(self.dispatcher, event.runs, done.effective)  # type: ignore[union-attr]
         elif kind is Accept:
             pass  # its answer is all
         elif kind is Own:
@@ -396,3 +393,12 @@ def holds(queue: HostedQueue, broker: str) -> bool:
         return False
     state = queue.state
     return bool(queue.own) or state.owner == broker or any(key[0] == broker for key in state.acquired)
+
+
+def _acquired(dispatcher: Dispatcher, wanted: list[int], effective: bool) -> None:
+    """What this replica wanted to acquire is acquired, or was void."""
+    ranges = [(first, last) for _, first, last in runs(wanted)]
+    for first, last in ranges:
+        dispatcher.taken.remove(first, last)
+    if not effective:
+        dispatcher.returned(ranges)
