@@ -15,13 +15,12 @@ from ..limits import DEFAULT, Limits
 from ..lock.holder import LockHolder
 from ..log.keeper import Keeper
 from ..queue.applied import Applied
-from ..queue.dispatch import Dispatcher
 from ..queue.observers import QueueObserver
 from ..queue.policies import policies_of
 from ..queue.sequence import shown
 from ..queue.settings import SELF_DESTRUCT, QueueSettings
 from ..queue.state import QueueState
-from ..ranges import pairs, runs
+from ..ranges import pairs
 from ..status.machines import QueueStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import (
@@ -60,7 +59,7 @@ from .grants import Grants
 from .moves import Moving
 from .observers import ReplicaObserver
 from .outbox import QueueOutbox
-from .own_events import OwnEvents
+from .own_events import OwnEvents, acquired
 from .ownerships import Ownerships
 from .relaying import relaying, sent_on
 from .seeing_to import seeing_to
@@ -191,7 +190,7 @@ class HostedQueue:
                 self.expiries.note(done.positions)
         elif kind is Acquire:
             if mine:
-                _acquired(self.dispatcher, event.runs, done.effective)  # type: ignore[union-attr]
+                acquired(self.dispatcher, event.runs, done.effective)  # type: ignore[union-attr]
         elif kind is Accept:
             pass  # its answer is all
         elif kind is Own:
@@ -393,12 +392,3 @@ def holds(queue: HostedQueue, broker: str) -> bool:
         return False
     state = queue.state
     return bool(queue.own) or state.owner == broker or any(key[0] == broker for key in state.acquired)
-
-
-def _acquired(dispatcher: Dispatcher, wanted: list[int], effective: bool) -> None:
-    """What this replica wanted to acquire is acquired, or was void."""
-    ranges = [(first, last) for _, first, last in runs(wanted)]
-    for first, last in ranges:
-        dispatcher.taken.remove(first, last)
-    if not effective:
-        dispatcher.returned(ranges)

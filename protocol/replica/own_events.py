@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+from ..queue.dispatch import Dispatcher
+from ..ranges import runs
 from ..wire.events import AnyEvent
 from .outbox import QueueOutbox
 
@@ -51,3 +53,12 @@ class OwnEvents(deque[OwnEvent]):
         while seen is not None and seen[0] == inc and self and self[0][:2] <= seen[1:]:
             gone.append(self.popleft().tag)
         return gone
+
+
+def acquired(dispatcher: Dispatcher, wanted: list[int], effective: bool) -> None:
+    """What this replica wanted to acquire is acquired, or was void."""
+    ranges = [(first, last) for _, first, last in runs(wanted)]
+    for first, last in ranges:
+        dispatcher.taken.remove(first, last)
+    if not effective:
+        dispatcher.returned(ranges)

@@ -195,7 +195,8 @@ WAYS: dict[str, Callable[[Stage], None]] = {
     ),
     "a newer value of its `last_value_key` comes": replaced,
     "it is refused, for the queue is full": refused,
-    "its `message_id` came before, in a queue with `dedupe_window_s` or `dedupe_window_count`": came_before,
+    "its `message_id` came before, in a queue with `dedupe_window_s` or `dedupe_window_count`, and it is not redriven "
+    "or moved to it by its name": came_before,
     "the queue is purged": purged,
     "the queue is purged by a selector": purged_by_a_selector,
     "it is moved to another queue, rerouted or redriven": moved,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mantamq.protocol.broker.connections import Connections
 from mantamq.protocol.broker.consumers import Consumers
-from mantamq.protocol.broker.deletion import Deletions
+from mantamq.protocol.broker.deletion import Condition, Deletions
 from mantamq.protocol.broker.dissolutions import Dissolutions
 from mantamq.protocol.broker.fellows import Fellows
 from mantamq.protocol.broker.investiture import Investiture
@@ -270,7 +270,7 @@ class Deleting:
             made.outbox, made.cluster, made.requests, self.transfers, self.consumers,
             lambda queue, asked: self.looks.append(asked), Counting(),
         )  # fmt: skip
-        self.deletions.ask(made.queue("q"), if_unused, if_empty, lambda *answer: self.told.append(answer))
+        self.deletions.ask(made.queue("q"), Condition(if_unused, if_empty), lambda *answer: self.told.append(answer))
 
     def commit(self, event: AnyEvent) -> None:
         """The broker's latest request is committed, and is answered."""
