@@ -147,3 +147,7 @@ class LogIndex:
     @property
     def live_bytes(self) -> int:
         return sum(place.live_bytes for place in self.streams.values())
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        return sum(place.checkpoint_bytes for place in self.streams.values())

@@ -1,7 +1,7 @@
 """Moving a log's tail: a log-structured cleaner whose owners carry their live records forward (`durable.md` 2).
 
-The log may hold twice what lives in it, and a little more. Beyond that the oldest container has to go: the owners of
-streams that need anything in it are asked to write that again. When their checkpoints are on disk the base moves, by
+The log may hold twice what lives in it, and a little more. Beyond that the oldest containers have to go: the owners of
+streams that need anything in them are asked to write that again. When their checkpoints are on disk the base moves, by
 whole containers, up to the least LSN that a stream needs. A stream that nobody keeps holds the base until it is kept.
 """
 
@@ -12,6 +12,11 @@ from .swallowed import Swallowed
 
 SLACK_CONTAINERS = 4
 """How many containers a log may have besides twice what lives."""
+
+
+CHECKPOINTS_WORTH = 2
+"""So many times what the last checkpoints have is asked for at once, besides a container: each stream that moves writes
+a checkpoint, and less room than those take would make the log longer by all that is done to shorten it."""
 
 
 class LogTail:
@@ -75,12 +80,13 @@ class LogTail:
         return new
 
     def ask(self) -> tuple[int, list[str]]:
-        """If the log is too long, the end of its oldest container; of what is rotten, the end of its container, once
+        """If the log is too long, the end of its oldest containers; of what is rotten, the end of its container, once
         another is written to: what is needed below is still in memory. And the streams, not yet asked, that need
         anything below."""
         size, upto = self.container_bytes, 0
         if self.used_bytes > 2 * self._index.live_bytes + SLACK_CONTAINERS * size:
-            upto = self.base + size
+            worth = size + CHECKPOINTS_WORTH * self._index.checkpoint_bytes
+            upto = min(self.base + worth, self.end) // size * size
         for _, behind in self.rot if self._rot else ():
             end = -(-behind // size) * size
             upto = max(upto, end if end <= self.end else 0)
