@@ -102,12 +102,13 @@ class Limits(msgspec.Struct, frozen=True):
     """Most bytes of messages in one piece of a batch that goes to an alternate exchange (one message may be larger)."""
     move_messages: int = 5_000
     """Most messages that one event of a move sets aside."""
-    move_bytes: int = 1024 * 1024
+    move_bytes: int = 4 * 1024 * 1024
     """Most bytes of messages in it (one message may be larger)."""
     move_looks: int = 20_000
     """Most messages that are looked at for it."""
-    move_batches: int = 8
-    """Most batches of one move that are on their way."""
+    move_batches: int = 1
+    """Most batches of one move that are on their way. More would come out of order where their broker dies: what
+    another finishes for it comes behind what was chosen later."""
     move_answered: int = 50_000
     """When so many have gone a move is answered, and asked for again."""
     update_piece_bytes: int = 1024 * 1024
