@@ -48,7 +48,8 @@ DELAYS_MS = (1, 20, 500)
 class Program:
     """Attributes:
     skips: its lines have gaps, so it says their numbers. lives: its senders, users: who runs it, the latest last.
-    heard: the highest number of which any life has heard that it is complete; refused: those that were refused.
+    heard: queue id -> the highest number in it of which any life has heard that it is complete. refused: those that
+        were refused.
     """
 
     name: str
@@ -57,7 +58,7 @@ class Program:
     skips: bool
     lives: list[Life] = field(default_factory=list)
     users: list[User] = field(default_factory=list)
-    heard: int = 0
+    heard: dict[str, int] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
 
     @property
@@ -86,13 +87,14 @@ class Life(Outbox):
     """A program's sender, from when it begins until it ends.
 
     Attributes:
-        began_behind: what was heard before it asked to begin. begins_at: what it heard as its last completed, -1 before.
+        began_behind: what was heard of its queue, as it is now, before it asked to begin. begins_at: what it heard as
+            its last completed, -1 before.
     """
 
-    def __init__(self, program: Program, user: User, handle: int, capacity: int) -> None:
+    def __init__(self, program: Program, user: User, handle: int, capacity: int, queue: str) -> None:
         super().__init__(user, handle, "", program.queue, capacity)
         self.program = program
-        self.began_behind, self.begins_at = program.heard, -1
+        self.began_behind, self.begins_at = program.heard.get(queue, 0), -1
         self.names_number = program.skips
 
     @property
@@ -198,6 +200,10 @@ class NamedPrograms:
         """Its queue is not deleted, nor still to be declared."""
         return program.queue in self._watch.wiring.ids
 
+    def _id(self, program: Program) -> str:
+        """Of its queue as it is now: another one where it was deleted and declared anew."""
+        return self._watch.wiring.ids.get(program.queue, "")
+
     def _turn(self, story: Story, program: Program) -> None:
         rng = self._rng
         life, user = program.lives[-1] if program.lives else None, program.user
@@ -232,7 +238,8 @@ class NamedPrograms:
                 return
             conversation = user.conversation
             handle = conversation.attach(lambda h: AttachSender(h, "", program.queue, 0, False, program.name))
-            life = user.outboxes[handle] = Life(program, user, handle, capacity)
+            queue = self._id(program)
+            life = user.outboxes[handle] = Life(program, user, handle, capacity, queue)
             program.lives.append(life)
             yield lambda: conversation.attached(handle)
             try:
@@ -241,7 +248,7 @@ class NamedPrograms:
                 life.code = error.code
                 return
             life.begins_at = life.number = life.core.last_completed
-            if life.begins_at < life.began_behind:
+            if life.begins_at < life.began_behind and self._id(program) == queue:
                 raise Violation(
                     f"{life.holder} is told that {life.begins_at} of {program.name} are complete; before it came another "
                     f"had heard so of {life.began_behind}"
@@ -262,7 +269,9 @@ class NamedPrograms:
 
     def _told(self, source: str, target: str, frame: Completed) -> None:
         if program := self._of(target, frame.handle):
-            program.heard = max(program.heard, *each(frame.ranges))
+            queue = self._id(program)
+            here = [number for number in each(frame.ranges) if number <= self._last.get((queue, program.name), 0)]
+            program.heard[queue] = max([program.heard.get(queue, 0), *here])  # others were for a queue that has gone
 
     def _failed(self, source: str, target: str, frame: Failed) -> None:
         if program := self._of(target, frame.handle):
@@ -332,7 +341,7 @@ class NamedPrograms:
             last = next((life for life in program.lives if life.user is program.user), None)
             if last is None or last.user.over or not self._is_there(program):
                 continue
-            if last.ended or last.begins_at < program.heard:
+            if last.ended or last.begins_at < program.heard.get(self._id(program), 0):
                 raise Violation(f"{last.holder} is the last of {program.name}, and over, or knows {last.begins_at}")
 
 
