@@ -34,6 +34,18 @@ def test_each_stream_is_asked_once_for_each_container():
     assert tail.ask() == (200, ["c"])
 
 
+def test_as_much_is_asked_for_as_is_worth_the_checkpoints_that_are_written_for_it():
+    tail, index = a_tail(2000, a=(10, 0), b=(250, 0), c=(550, 0))
+    index.streams["a"].checkpoint_bytes = index.streams["c"].checkpoint_bytes = 110
+    assert tail.ask() == (500, ["a", "b"]), "one container would be less than what is written to free it"
+    index.streams["a"].checkpoint_bytes = 700
+    tail.end = 2099
+    assert tail.ask() == (1700, ["a", "b", "c"])
+    index.streams["a"].checkpoint_bytes = 800
+    tail.end = 2230
+    assert tail.ask() == (1900, ["a", "b", "c"])
+
+
 def test_the_base_moves_by_whole_containers_up_to_what_is_needed():
     tail, index = a_tail(750, a=(399, 0), b=(401, 0))
     assert tail.advance() and (tail.base, tail.used_bytes) == (300, 450)
