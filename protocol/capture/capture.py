@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ..broker.observers import BrokerObserver
 from ..limits import DEFAULT, Limits
 from ..queue.alerts import Alert
+from ..queue.applied import PutOff
 from ..queue.dispatch import Dispatcher
 from ..queue.observers import QueueObserver
 from ..queue.state import Applied, QueueState
@@ -41,7 +42,7 @@ from ..wire.events import (
 )
 from ..wire.queue_frames import Deliver
 from ..wiring.wiring import Outcome
-from .event_rows import fresh_numbers
+from .event_rows import delays_of, fresh_numbers
 from .event_table import OBSERVED_KINDS
 from .fact_buffer import FactBuffer, Reporter
 
@@ -130,7 +131,7 @@ class QueueCapture(QueueObserver):
                 came = size - buffer.bytes if not done.dropped else _bytes(event, done)
                 fact = EnqueueFact(
                     entry.seq, term, now_us, event.client, low, high, first, last, came, done.dropped, done.aside,
-                    bool(state.batches.dissolved),
+                    bool(state.batches.dissolved), delays_of(event, first, last) if event.delays else [],
                 )  # fmt: skip
             else:
                 bare = Enqueue(event.client, event.numbers, [])
@@ -139,6 +140,8 @@ class QueueCapture(QueueObserver):
             fact = EventFact(entry.seq, term, now_us, entry.event, done.effective, done.positions, done.lost)
             if done.dropped or done.aside:
                 fact = replace(fact, dropped=done.dropped, aside=done.aside)
+            if isinstance(done, PutOff):
+                fact = replace(fact, waits=done.waits)
         buffer.bytes = size
         capture.term, capture.seq = term, entry.seq
         reporter.note(stream, buffer, encode_fact(fact))

@@ -111,13 +111,17 @@ def _enqueue(base: Row, event: Enqueue, done: Applied) -> Iterator[Row]:
     low, high = fresh_numbers(event, last - first + 1)
     blobs = event.blobs[len(event.blobs) - (last - first + 1) :]
     yield _run(base, first, last, bytes=sum(map(len, blobs)), number_first=low, number_last=high)
+    for position, due_ms in delays_of(event, first, last):
+        yield delay_row(base, position, position, due_ms)
+
+
+def delays_of(event: Enqueue, first: int, last: int) -> list[tuple[int, int]]:
+    """Of its messages at `first` to `last` those that are delayed: position, and when it is due, in Unix ms."""
     begin = last - len(event.blobs) + 1
-    for index, due_ms in pairs(event.delays):
-        if begin + index >= first:
-            yield _delay(base, begin + index, begin + index, due_ms)
+    return [(begin + index, due_ms) for index, due_ms in pairs(event.delays) if begin + index >= first]
 
 
-def _delay(base: Row, first: int, last: int, due_ms: int) -> Row:
+def delay_row(base: Row, first: int, last: int, due_ms: int) -> Row:
     """Messages that have come, or come back, and that nobody gets before."""
     of = Row(term=base.term, seq=base.seq, time_us=base.time_us, queue=base.queue)
     return _run(of, first, last, kind="delay", value=due_ms)
@@ -193,10 +197,10 @@ def _settle(base: Row, event: Accept | Release | Reject | Modify, done: Applied)
             yield _run(base, a, b, acquisition=acquisition, effective=False)
     if isinstance(event, Modify) and event.due_ms:
         for first, last in done.positions:
-            yield _delay(base, first, last, event.due_ms)
+            yield delay_row(base, first, last, event.due_ms)
     elif isinstance(done, PutOff):
         for position, due_ms in done.waits:
-            yield _delay(base, position, position, due_ms)
+            yield delay_row(base, position, position, due_ms)
 
 
 def _own(base: Row, event: Own, done: Applied) -> Iterator[Row]:

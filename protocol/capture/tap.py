@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ..errors import PeerError
 from ..machine import Effect, Flush, Input, Kept, PeerDown, PeerUp, Received, Send, SetTimer, Tick
-from ..queue.applied import Applied
+from ..queue.applied import Applied, PutOff
 from ..status.machines import TapStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.capture_frames import (
@@ -31,7 +31,7 @@ from ..wire.capture_frames import (
     decode_fact,
 )
 from ..wire.events import CLUSTER, ZERO, Entry, decode_event
-from .event_rows import left, rows
+from .event_rows import delay_row, left, rows
 from .event_table import OBSERVED_KINDS, Row
 
 ORPHANS_KEPT = 1000
@@ -235,9 +235,11 @@ def _rows(frame: Facts, fact: Fact) -> list[Row]:
             0, fact.term, fact.seq, 0, fact.time_us, "enqueue", stream, "", fact.client, 0, fact.first, fact.last,
             fact.last - fact.first + 1, fact.bytes, 0, 0, fact.number_first, 0, True, "", fact.number_last,
         )  # fmt: skip
-        if not fact.dropped and not fact.aside:
+        if not fact.dropped and not fact.aside and not fact.delays:
             return [row]
-        return [row, *left([row], Applied(dropped=fact.dropped, aside=fact.aside), fact.late)]
+        waits = enumerate(fact.delays, 1)
+        made = [row, *(delay_row(row, at, at, due_ms)._replace(part=part) for part, (at, due_ms) in waits)]
+        return [*made, *left(made, Applied(dropped=fact.dropped, aside=fact.aside), fact.late)]
     if type(fact) is Observation:
         return _seen(fact)
     assert type(fact) is EventFact
@@ -249,6 +251,10 @@ def _rows(frame: Facts, fact: Fact) -> list[Row]:
         return []
     entry = Entry((fact.term, ZERO[1]), fact.seq, "", 0, 0, b"")
     done = Applied(fact.effective, fact.lost, fact.positions, dropped=fact.dropped, aside=fact.aside)
+    if fact.waits:
+        done = PutOff(
+            fact.effective, fact.lost, fact.positions, dropped=fact.dropped, aside=fact.aside, waits=fact.waits
+        )
     return rows(stream, entry, event, done, fact.time_us, fact.queue, frame.alternate)
 
 

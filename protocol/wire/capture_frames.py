@@ -68,7 +68,7 @@ class EnqueueFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fi
     """An enqueue that was effective: messages `first` to `last`, `bytes` of them.
 
     Attributes:
-        dropped, aside: as in `Applied`. late: it came into a deleted queue.
+        dropped, aside: as in `Applied`. late: it came into a deleted queue. delays: position, and when it is due.
     """
 
     seq: int
@@ -83,6 +83,7 @@ class EnqueueFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fi
     dropped: list[tuple[int, int, bool]] = []
     aside: list[tuple[int, int]] = []
     late: bool = False
+    delays: list[tuple[int, int]] = []
 
 
 class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_field="kind", tag=2):
@@ -91,7 +92,7 @@ class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fiel
     Attributes:
         event: encoded, without messages.
         queue: the queue's id, if the event is a declaration or deletion.
-        dropped, aside: as in `Applied`.
+        dropped, aside: as in `Applied`. waits: as in `PutOff`.
     """
 
     seq: int
@@ -104,6 +105,7 @@ class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fiel
     queue: str = ""
     dropped: list[tuple[int, int, bool]] = []
     aside: list[tuple[int, int]] = []
+    waits: list[tuple[int, int]] = []
 
 
 class Observation(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_field="kind", tag=3):
