@@ -34,9 +34,9 @@ def what_is_held_stays_in_a_ring(patch: Patch) -> None:
 def the_newest_goes_from_a_ring(patch: Patch) -> None:
     oldest = Ring._oldest
 
-    def newest(self: Any, over_count: int, over_size: int) -> list[tuple[int, int]]:
+    def newest(self: Any, ranges: Any, over_count: int, over_size: int) -> list[tuple[int, int]]:
         last = self._state.available.last
-        return [(last, last)] if over_size <= 0 and over_count == 1 else oldest(self, over_count, over_size)
+        return [(last, last)] if over_size <= 0 and over_count == 1 else oldest(self, ranges, over_count, over_size)
 
     patch.setattr(Ring, "_oldest", newest)
 
@@ -52,7 +52,7 @@ def a_ring_counts_what_is_rejected(patch: Patch) -> None:
         state = self._state
         over_count = len(state.blobs) - self._max_count if self._max_count else 0
         if over_count > 0:
-            oldest = self._oldest(over_count, 0)
+            oldest = self._oldest(self._in_order(), over_count, 0)
             done.dropped = [(first, last, False) for first, last in oldest]
             state.discard(oldest)
 
