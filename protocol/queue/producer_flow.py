@@ -13,6 +13,7 @@ from ..wire.events import (
     Acquire,
     DeadLetterDone,
     Dissolve,
+    Due,
     Enqueue,
     Event,
     Evict,
@@ -40,7 +41,7 @@ class ProducerFlow:
 
     events: tuple[type[Event], ...] = (
         Enqueue, Acquire, Accept, Release, Reject, DeadLetterDone, Expire, Purge, Evict, Rejoin, Return, Member, Modify,
-        Dissolve, Move, Moved,
+        Dissolve, Due, Move, Moved,
     )  # fmt: skip
     one_by_one = False
 
