@@ -129,6 +129,10 @@ PLANTED: dict[str, tuple[int, str, Callable[[list[Row]], list[Row]]]] = {
     "dead-lettered without a reject": (
         5, "dead-lettered, but neither rejected nor set aside",
         lambda r: later(r, kind="dead_letter", broker="", **span(31, 31))),
+    "moved out of the queue without being set aside": (
+        5, "moved, but not set aside", lambda r: later(r, kind="moved", broker="", **span(45, 46))),
+    "moved back though it never left": (
+        5, "moved, but not set aside", lambda r: later(r, kind="move_back", broker="", **span(45, 46))),
     "rejected twice": (
         5, "rejected twice",
         lambda r: later(r, kind="reject", broker="b1", value=1, acquisition=acquisition(r, 11), **span(11, 11))),
