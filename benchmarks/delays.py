@@ -71,8 +71,8 @@ def measure(addresses: list[str], count: int, into: Collection, say: Callable[[s
         if waits:
             run([Job(__name__, "fill", (addresses[0], waits))])
         jobs = [
-            Job(kinds.__name__, "produce", (addresses[0], QUEUE, count, manta.WINDOW)),
-            Job(kinds.__name__, "consume", (addresses[1], QUEUE, count)),
+            Job(kinds.__name__, "produce", (addresses[0], QUEUE, count, manta.WINDOW, "")),
+            Job(kinds.__name__, "consume", (addresses[1], QUEUE, count, False)),
         ]
         produced, consumed = run(jobs)
         took_s = max(produced.end, consumed.end) - produced.start

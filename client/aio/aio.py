@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ...protocol.wire.client_frames import AttachReceiver, AttachSender
@@ -416,10 +416,7 @@ class AsyncSender:
         core, connection = self._core, self._connection
         core.check()
         connection._conversation.abilities.require(SEVERAL_KEYS)
-        while core.full() or connection._pressed:
-            core.flush()
-            await connection._until_moving(core, lambda: core.ready() and not connection._pressed, None)
-            core.check()
+        await self._until_room()
         core.put_to(message, keys)
 
     async def send_later(
@@ -430,16 +427,24 @@ class AsyncSender:
         keys: Iterable[str] | None = None,
     ) -> None:
         """As `Sender.send_later`."""
-        core, connection = self._core, self._connection
-        core.check()
-        connection._conversation.abilities.require(DELAYS)
+        await self._until_later_may_be_put(keys)
+        self._core.put_later(message, delay, at, keys)
+
+    async def _until_later_may_be_put(self, keys: Iterable[str] | None) -> None:
+        """Wait until one that is delayed, and has these keys, may be put. Raises as `send_later`."""
+        self._core.check()
+        self._connection._conversation.abilities.require(DELAYS)
         if keys is not None:
-            connection._conversation.abilities.require(SEVERAL_KEYS)
+            self._connection._conversation.abilities.require(SEVERAL_KEYS)
+        await self._until_room()
+
+    async def _until_room(self) -> None:
+        """Wait until one more may be put. Raises as `send`."""
+        core, connection = self._core, self._connection
         while core.full() or connection._pressed:
             core.flush()
             await connection._until_moving(core, lambda: core.ready() and not connection._pressed, None)
             core.check()
-        core.put_later(message, delay, at, keys)
 
     def send_nowait(self, message: Message | bytes | str) -> None:
         """Send without waiting. Raises Full when capacity is used up, and as `send`."""
@@ -518,12 +523,16 @@ class AsyncNamedSender(AsyncSender):
         """As `NamedSender.repeated`."""
         return self._core.repeated
 
-    async def send(self, message: Message | bytes | str, number: int | None = None) -> None:
+    def send(self, message: Message | bytes | str, number: int | None = None) -> Coroutine[Any, Any, None]:
         """As `NamedSender.send`."""
-        if number is None or self._core.number(number):
-            await super().send(message)
-        else:
-            self._core.check()
+        return AsyncSender.send(self, message) if number is None else self._send_as(message, number)
+
+    async def _send_as(self, message: Message | bytes | str, number: int) -> None:
+        """A number is this message's when it is put, and not before: several tasks may wait for room."""
+        self._core.check()
+        await self._until_room()
+        if self._core.number(number):
+            self._core.put(message)
 
     async def send_later(
         self,
@@ -534,10 +543,9 @@ class AsyncNamedSender(AsyncSender):
         number: int | None = None,
     ) -> None:
         """As `NamedSender.send_later`."""
-        if number is None or self._core.number(number):
-            await super().send_later(message, delay, at, keys)
-        else:
-            self._core.check()
+        await self._until_later_may_be_put(keys)
+        if self._core.number(number):
+            self._core.put_later(message, delay, at, keys)
 
 
 class AsyncReceiver:

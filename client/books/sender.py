@@ -149,12 +149,18 @@ class SenderCore:
         if not self._flying or len(blobs) >= GATHER_MESSAGES or self._bytes >= GATHER_BYTES:
             self.flush()
 
-    def number(self, number: int) -> bool:
-        """The next message put is to have this number; False: its queue has had that, and nothing is to be put.
+    def number(self, number: int | None) -> bool:
+        """The message that is put now is to have this number; False: its queue has had that, and nothing is to be put.
+        Nobody else is to put anything in between.
+
+        Args:
+            number: None: the one behind the last.
 
         Raises:
             Invalid: it is none, or another was put under it or a higher one.
         """
+        if number is None:
+            return True
         if type(number) is not int or not 0 < number < 1 << 62:
             raise Invalid(f"a message's number is 1 or more, and below 2^62, not {number!r}")
         if number <= self.resumed:

@@ -451,13 +451,7 @@ class Sender:
         with self._lock:
             core.check()
             connection._conversation.abilities.require(SEVERAL_KEYS)
-            end = None if timeout is None else time.monotonic() + timeout
-            while core.full() or connection._pressed():
-                core.flush()
-                left = None if end is None else max(0.0, end - time.monotonic())
-                if not connection._until_moving(core, lambda: core.ready() and not connection._pressed(), left):
-                    raise Full(f"{core.why_full()} (after {timeout} s)")
-                core.check()
+            self._until_room(timeout)
             core.put_to(message, keys)
 
     def send_later(
@@ -480,20 +474,28 @@ class Sender:
             Invalid: these are no times; there are none, or two; or no keys. NotAllowed: this broker is too old.
             Others as `send`.
         """
-        core, connection = self._core, self._connection
         with self._lock:
+            self._until_later_may_be_put(keys, timeout)
+            self._core.put_later(message, delay, at, keys)
+
+    def _until_later_may_be_put(self, keys: Iterable[str] | None, timeout: float | None) -> None:
+        """Wait until one that is delayed, and has these keys, may be put; the lock is held. Raises as `send_later`."""
+        self._core.check()
+        self._connection._conversation.abilities.require(DELAYS)
+        if keys is not None:
+            self._connection._conversation.abilities.require(SEVERAL_KEYS)
+        self._until_room(timeout)
+
+    def _until_room(self, timeout: float | None) -> None:
+        """Wait until one more may be put; the lock is held. Raises as `send`."""
+        core, connection = self._core, self._connection
+        end = None if timeout is None else time.monotonic() + timeout
+        while core.full() or connection._pressed():
+            core.flush()
+            left = None if end is None else max(0.0, end - time.monotonic())
+            if not connection._until_moving(core, lambda: core.ready() and not connection._pressed(), left):
+                raise Full(f"{core.why_full()} (after {timeout} s)")
             core.check()
-            connection._conversation.abilities.require(DELAYS)
-            if keys is not None:
-                connection._conversation.abilities.require(SEVERAL_KEYS)
-            end = None if timeout is None else time.monotonic() + timeout
-            while core.full() or connection._pressed():
-                core.flush()
-                left = None if end is None else max(0.0, end - time.monotonic())
-                if not connection._until_moving(core, lambda: core.ready() and not connection._pressed(), left):
-                    raise Full(f"{core.why_full()} (after {timeout} s)")
-                core.check()
-            core.put_later(message, delay, at, keys)
 
     def send_nowait(self, message: Message | bytes | str) -> None:
         """Send without waiting. Raises Full when capacity is used up, and as `send`."""
@@ -580,12 +582,14 @@ class NamedSender(Sender):
             Invalid: the number is none, or not above the last one.
             LinkClosed: another sender of this name has begun.
         """
+        if number is None:
+            Sender.send(self, message, timeout)
+            return
         with self._lock:
-            fresh = number is None or self._core.number(number)
-            if not fresh:
-                self._core.check()
-        if fresh:
-            super().send(message, timeout)
+            self._core.check()
+            self._until_room(timeout)
+            if self._core.number(number):  # when it is put, and not before: several threads may wait for room
+                self._core.put(message)
 
     def send_later(
         self,
@@ -598,11 +602,9 @@ class NamedSender(Sender):
     ) -> None:
         """As `Sender.send_later`, under a number as `send`. What is sent again is delayed as it was the first time."""
         with self._lock:
-            fresh = number is None or self._core.number(number)
-            if not fresh:
-                self._core.check()
-        if fresh:
-            super().send_later(message, delay, at, keys, timeout)
+            self._until_later_may_be_put(keys, timeout)
+            if self._core.number(number):
+                self._core.put_later(message, delay, at, keys)
 
 
 class Receiver:

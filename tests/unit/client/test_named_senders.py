@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 from fake_broker import FakeBroker, passing_time, wait_until
 from mantamq.client import (
@@ -300,3 +303,46 @@ async def test_the_asyncio_twin(cluster, connection):
             await sender.sync(5)
             assert (sender.repeated, sender.last_completed) == (repeated, last)
     assert bodies(connection) == [b"1", b"2", b"3"]
+
+
+async def test_tasks_that_wait_for_room_put_each_message_under_its_own_number(cluster, connection):
+    numbers = range(10, 200, 10)
+    async with connect_async(cluster.address) as program:
+        sender = await program.session().sender("q", capacity=2, name="lines")
+        await asyncio.gather(*(sender.send(b"%d" % number, number=number) for number in numbers))
+        await sender.sync(5)
+    async with connect_async(cluster.address) as program:
+        sender = await program.session().sender("q", capacity=2, name="lines")
+        assert sender.last_completed == numbers[-1]
+        await asyncio.gather(*(sender.send_later(b"again", delay=60, number=number) for number in (190, 191, 200)))
+        await sender.sync(5)
+        assert (sender.repeated, sender.last_completed) == (1, 200)
+    assert bodies(connection) == [b"%d" % number for number in numbers] + [b"again"] * 2
+
+
+def test_threads_that_wait_for_room_put_each_message_under_its_own_number(cluster, connection):
+    sender = connection.session().sender("q", capacity=1, name="lines")
+    taken = list(range(1, 60))
+    turn = threading.Lock()
+    refused: list[int] = []
+
+    def send() -> None:
+        while True:
+            with turn:
+                if not taken:
+                    return
+                number = taken.pop(0)
+            try:
+                sender.send(b"%d" % number, number=number, timeout=5)
+            except Invalid:  # the other thread's, which is higher, was first
+                refused.append(number)
+
+    threads = [threading.Thread(target=send) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(15)
+    sender.sync(5)
+    came = [int(body) for body in bodies(connection)]
+    assert came == sorted(came) and sorted(came + refused) == list(range(1, 60))
+    assert sender.last_completed == max(came)
