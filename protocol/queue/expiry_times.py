@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ranges import RangeSet, pairs
+from ..ranges import RangeSet, compress, pairs
 from ..wire.events import Expire
 
 
@@ -18,15 +18,18 @@ class ExpiryTimes(dict[int, int]):
                 self[first + index] = expires_ms
 
     def due(self, event: Expire, *waiting: RangeSet) -> list[tuple[int, int]]:
-        """What is in one of these sets and has expired by that event: one position each, as ranges."""
-        return sorted(
-            (position, position)
+        """What is in one of these sets and has expired by that event, as ranges."""
+        get, now_ms = self.get, event.now_ms
+        never_ms = now_ms + 1
+        found = [
+            position
             for first, last in pairs(event.ranges)
             for positions in waiting
             for a, b in positions.within(first, last)
             for position in range(a, b + 1)
-            if self.get(position, event.now_ms + 1) <= event.now_ms
-        )
+            if get(position, never_ms) <= now_ms
+        ]
+        return list(pairs(compress(sorted(found))))
 
     def forget(self, positions: list[tuple[int, int]]) -> None:
         """The messages in these ranges are gone."""

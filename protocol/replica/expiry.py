@@ -13,7 +13,7 @@ from ..queue.applied import Applied
 from ..queue.dispatch import Dispatcher
 from ..queue.observers import QueueObserver
 from ..queue.state import QueueState
-from ..ranges import compress
+from ..ranges import compress, pairs
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import AnyEvent, Enqueue, Entry, Expire
 from .dues import Dues, rank
@@ -36,8 +36,8 @@ class Expiries:
     """
 
     __slots__ = (
-        "_at_once", "_dispatcher", "_dues", "_looks", "_most", "_next_ms", "_outbox", "_own", "_state", "_timing",
-        "heap", "ttl",
+        "_at_once", "_dispatcher", "_dues", "_looks", "_most", "_next_ms", "_others_ms", "_outbox", "_own", "_state",
+        "_timing", "heap", "ttl",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +53,7 @@ class Expiries:
         self._timing, self._most = timing, limits.expire_messages
         self._looks = LOOKS * limits.expire_messages
         self._next_ms = 0  # of the next slice
+        self._others_ms = 0  # when another broker has last had some expire
         self._at_once = ttl_ms == 0
         self.ttl = QueueTtl(self) if ttl_ms >= 0 else None
         self._state = state
@@ -76,6 +77,13 @@ class Expiries:
                 if position in expiry:
                     heapq.heappush(self.heap, (max(expiry[position], least_ms), position))
 
+    def applied(self, event: Expire, mine: bool) -> None:
+        """Some have expired, by this broker's say or another's."""
+        for first, last in pairs(event.ranges):
+            self._dispatcher.expiring.remove(first, last)
+        if not mine:
+            self._others_ms = self._outbox.now_ms
+
     def sweep(self) -> None:
         """Have what is due ordered to expire, or to be delayed no more, and look again when more can be."""
         outbox = self._outbox
@@ -94,12 +102,13 @@ class Expiries:
 
     def due(self, broker: str, now_ms: int) -> tuple[list[int], int]:
         """The messages that this broker is to let expire now, a slice of them: as owner, or in its turn where there is
-        none.
+        none and no other is at it.
 
         Returns:
             (ranges of positions, marked as expiring; when to look again in ms, 0 for not before something changes).
         """
         state, dispatcher = self._state, self._dispatcher
+        delays, taken = state.delayed, dispatcher.taken
         expiring = dispatcher.expiring  # what is being moved, too, and may come back
         if len(self.heap) > 2 * len(state.expiry) + FORGET:
             self.heap = [item for item in self.heap if item[1] in state.expiry]
@@ -108,6 +117,8 @@ class Expiries:
             return [], 0
         heap, looks = self.heap, self._looks
         wait_ms = 0 if state.owner else rank(broker) * self._timing.expiry_rank_ms
+        if wait_ms and self._others_ms and self._others_ms + wait_ms > now_ms:
+            return [], self._others_ms + wait_ms
         due: list[int] = []
         delayed: list[int] = []
         waiting: list[tuple[int, int]] = []
@@ -121,17 +132,21 @@ class Expiries:
             _, position = heapq.heappop(heap)
             if position not in state.expiry:
                 continue
-            if position in state.delayed:
+            if delays and position in delays:
                 delayed.append(position)
                 waiting.append((now_ms + self._timing.expiry_held_ms, position))  # it may be due, and taken, meanwhile
-            elif position in state.available and position not in dispatcher.taken and position not in expiring:
+            elif (
+                position in state.available
+                and not (taken.count and position in taken)
+                and not (expiring.count and position in expiring)
+            ):
                 due.append(position)
             else:
                 waiting.append((now_ms + self._timing.expiry_held_ms, position))
         for item in waiting:
             heapq.heappush(heap, item)
-        for position in due:
-            expiring.add(position, position)
+        for first, last in pairs(compress(sorted(due))):
+            expiring.add(first, last)
         return compress(sorted(due + delayed)), heap[0][0] + wait_ms if heap else 0
 
 

@@ -20,7 +20,6 @@ from ..queue.policies import policies_of
 from ..queue.sequence import shown
 from ..queue.settings import SELF_DESTRUCT, QueueSettings
 from ..queue.state import QueueState
-from ..ranges import pairs
 from ..status.machines import QueueStatus
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import (
@@ -203,8 +202,7 @@ class HostedQueue:
         elif kind is Start:
             self.acks.needed = True
         elif kind is Expire:
-            for first, last in pairs(event.ranges):  # type: ignore[union-attr]
-                self.dispatcher.expiring.remove(first, last)
+            self.expiries.applied(event, mine)  # type: ignore[arg-type]
         elif kind is Moved or kind is Named:
             self.commands.happened(self.id, event, done)
         if mine and tag is not None:

@@ -107,7 +107,7 @@ def test_its_time_to_live_begins_when_it_comes_and_not_when_it_is_due():
     come(state, None, None, delays=[0, 1050, 1, 1200], at_ms=1000)
     assert dict(state.expiry) == {1: 1100, 2: 1100}
     assert state.apply(Due(1050, [1, 2])).positions == [(1, 1)]
-    assert state.apply(Expire(1100, [1, 2])).positions == [(1, 1), (2, 2)]
+    assert state.apply(Expire(1100, [1, 2])).positions == [(1, 2)]
     assert not state.delayed and not state.blobs and state.expired == 2
 
 

@@ -51,6 +51,20 @@ def test_of_an_unowned_queue_the_first_broker_does_and_each_next_one_later():
     assert found.due("b1", 2500) == ([1, 1], 3000 + DEFAULT_TIMING.expiry_rank_ms)
 
 
+def test_of_an_unowned_queue_nobody_does_while_another_broker_is_at_it():
+    found, dispatcher, _ = expiries()
+    long_ms, wait_ms = 60_000, 2 * DEFAULT_TIMING.expiry_rank_ms
+    found.applied(Expire(2500, [1, 1]), True)
+    assert found.due("b2", long_ms) == ([1, 2], 0), "what it has asked for itself keeps it from nothing"
+    found, dispatcher, outbox = expiries()
+    outbox.now_ms = long_ms
+    dispatcher.expiring.add(1, 1)
+    found.applied(Expire(long_ms, [1, 1]), False)
+    assert list(dispatcher.expiring) == []
+    assert found.due("b2", long_ms + wait_ms - 1) == ([], long_ms + wait_ms)
+    assert found.due("b2", long_ms + wait_ms) == ([1, 2], 0)
+
+
 def test_a_message_that_is_with_a_consumer_expires_if_it_comes_back():
     found, dispatcher, _ = expiries("b1")
     dispatcher.taken.add(1, 1)
@@ -105,7 +119,7 @@ def test_many_that_are_due_at_once_go_in_slices_and_others_are_served_between_th
     found = Expiries(state, dispatcher, OwnEvents("q#1", outbox), outbox, limits=Limits(expire_messages=2))
     found.note(done.positions)
     slices = list[Expire]()
-    for _ in range(10):
+    for _ in range(2 * DEFAULT_TIMING.expiry_slice_ms):
         found.sweep()
         slices += outbox.events()
         outbox.now_ms += 1
