@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ...protocol.wire.client_frames import AttachReceiver, AttachSender
@@ -523,7 +524,7 @@ class AsyncNamedSender(AsyncSender):
         """As `NamedSender.repeated`."""
         return self._core.repeated
 
-    def send(self, message: Message | bytes | str, number: int | None = None) -> Coroutine[Any, Any, None]:
+    def send(self, message: Message | bytes | str, number: int | None = None) -> CoroutineType[Any, Any, None]:
         """As `NamedSender.send`."""
         return AsyncSender.send(self, message) if number is None else self._send_as(message, number)
 
