@@ -40,9 +40,9 @@ limit and thresholds that are never reached; one of which everything is rejected
 that holds its producer back again and again."""
 NAMED = "by-name"
 """A plain queue, whose sender has a name: 0.95 of the plain rate at least."""
-SENDS_AHEAD = {"held-back": manta.WINDOW // 2}
+SENDS_AHEAD = {"held-back": manta.WINDOW * 2 // 5}
 """Kind -> the capacity of its sender, where it is not the plain queue's. What a sender may send ahead goes in between a
-stop and the next: half of it, and flow stops twice as often."""
+stop and the next: with less of it flow stops more often."""
 
 
 async def produce(address: str, queue: str, count: int, capacity: int, name: str, ready: Any) -> Produced:

@@ -183,7 +183,7 @@ class TapMachine:
             self.events += 1
             self.unwritten += 1
             fact = decode_fact(data)
-            self.rows.append(Rows(frame.stream, stream.have, _rows(frame, fact)))
+            self.rows.append(Rows(frame.stream, stream.have, rows_of(frame, fact)))
 
     def _gap(self, peer: str, frame: Facts, stream: Tapped, upto: int) -> None:
         lost = upto - stream.have
@@ -227,7 +227,7 @@ class TapMachine:
         )
 
 
-def _rows(frame: Facts, fact: Fact) -> list[Row]:
+def rows_of(frame: Facts, fact: Fact) -> list[Row]:
     """The rows of one fact."""
     stream = frame.stream
     if type(fact) is EnqueueFact:

@@ -99,6 +99,18 @@ def test_one_that_is_deleted_while_it_holds_its_producers_back_says_so_no_more()
     assert not state.flow_stopped
 
 
+def test_producers_go_on_when_a_value_is_due_that_a_newer_one_has_replaced_meanwhile():
+    state = queue(last_value_key="k", flow_stop_count=2, flow_resume_count=2)
+    blob = message(1)
+    for delays in ([0, 500], [0, 700], [0, 900]):
+        state.apply(Enqueue("", [], [blob], delays=delays))
+    assert state.flow_stopped
+    state.apply(Due(900, [3, 3]))
+    assert state.flow_stopped, "three are there"
+    state.apply(Due(900, [1, 2]))
+    assert (sorted(state.blobs), state.flow_stopped) == ([3], False)
+
+
 # ---- a time to live
 
 
