@@ -5,26 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fake_broker import FakeBroker, wait_until
+from fake_broker import wait_until
 from mantamq.client import Exists, Invalid, connect
 from mantamq.client.message import Message
 
-pytestmark = pytest.mark.timeout(20)
-
-
-@pytest.fixture
-def cluster():
-    with FakeBroker(2) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def connection(cluster):
-    with connect(cluster.address) as connection:
-        connection.declare_exchange("lost", "fanout")
-        connection.declare_queue("dead")
-        connection.bind("lost", "dead")
-        yield connection
+pytestmark = [pytest.mark.timeout(20), pytest.mark.usefixtures("lost")]
 
 
 @pytest.fixture

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from fake_broker import FakeBroker, wait_until
+from fake_broker import wait_until
 from mantamq.client import Invalid, connect, connect_async
 from mantamq.client.message import Message
 
 pytestmark = pytest.mark.timeout(20)
-
-
-@pytest.fixture
-def cluster():
-    with FakeBroker(2) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def connection(cluster):
-    with connect(cluster.address) as connection:
-        yield connection
 
 
 def send(connection, address: str, *ids: object) -> None:

@@ -12,12 +12,6 @@ from msgspec.structs import replace
 pytestmark = pytest.mark.timeout(20)
 
 
-@pytest.fixture
-def session(connection):
-    connection.declare_queue("q")
-    return connection.session()
-
-
 def test_nobody_gets_it_before_and_then_whoever_waits_does(cluster, connection, session):
     sender, receiver = session.sender("q"), session.receiver("q")
     sender.send_later("late", 0.3)

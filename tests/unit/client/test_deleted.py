@@ -5,25 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from fake_broker import FakeBroker, wait_until
+from fake_broker import wait_until
 from mantamq.client import Deleted, NotFound, connect, connect_async
 
-pytestmark = pytest.mark.timeout(30)
-
-
-@pytest.fixture
-def cluster():
-    with FakeBroker(2) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def connection(cluster):
-    with connect(cluster.address) as connection:
-        connection.declare_exchange("lost", "fanout")
-        connection.declare_queue("dead")
-        connection.bind("lost", "dead")
-        yield connection
+pytestmark = [pytest.mark.timeout(30), pytest.mark.usefixtures("lost")]
 
 
 def test_the_deleter_hears_how_much_goes_to_the_alternate(cluster, connection):

@@ -16,12 +16,6 @@ pytestmark = pytest.mark.timeout(20)
 
 
 @pytest.fixture
-def session(connection):
-    connection.declare_queue("q")
-    return connection.session()
-
-
-@pytest.fixture
 def other(cluster, session):
     """A session of another connection, at another broker."""
     with connect(cluster.addresses["b2"]) as connection:

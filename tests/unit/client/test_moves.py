@@ -17,12 +17,6 @@ pytestmark = pytest.mark.timeout(20)
 
 
 @pytest.fixture
-def cluster():
-    with FakeBroker(2) as cluster:
-        yield cluster
-
-
-@pytest.fixture
 def connection(cluster):
     with connect(cluster.address) as connection:
         for name in ("q", "other"):

@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 import pytest
-from fake_broker import FakeBroker, passing_time, wait_until
+from fake_broker import FakeBroker, wait_until
 from mantamq.client import (
     Deleted,
     Empty,
@@ -33,12 +33,6 @@ def connection(cluster):
     with connect(cluster.address) as connection:
         connection.declare_queue("q")
         yield connection
-
-
-@pytest.fixture
-def time_passes(cluster):
-    with passing_time(cluster):
-        yield
 
 
 def bodies(connection, queue: str = "q") -> list[bytes]:

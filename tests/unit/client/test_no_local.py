@@ -17,12 +17,6 @@ pytestmark = pytest.mark.timeout(20)
 
 
 @pytest.fixture
-def session(connection):
-    connection.declare_queue("q")
-    return connection.session()
-
-
-@pytest.fixture
 def other(cluster):
     with connect(cluster.addresses["b2"]) as connection:
         yield connection.session()

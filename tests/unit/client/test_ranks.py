@@ -16,12 +16,6 @@ from msgspec.structs import replace
 pytestmark = pytest.mark.timeout(20)
 
 
-@pytest.fixture
-def session(connection):
-    connection.declare_queue("q")
-    return connection.session()
-
-
 def send(session, count):
     sender = session.sender("q")
     for n in range(count):

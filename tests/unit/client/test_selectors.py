@@ -15,12 +15,6 @@ pytestmark = pytest.mark.timeout(20)
 COLOURS = ("red", "blue", "red", None, "green", "red")
 
 
-@pytest.fixture
-def session(connection):
-    connection.declare_queue("q")
-    return connection.session()
-
-
 def send(session, queue="q", colours=COLOURS):
     sender = session.sender(queue)
     for n, colour in enumerate(colours):

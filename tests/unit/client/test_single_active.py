@@ -16,12 +16,6 @@ PATIENT_MS = 2000
 
 
 @pytest.fixture
-def connection(cluster):
-    with connect(cluster.address, reconnect_s=10, heartbeat_ms=PATIENT_MS) as connection:
-        yield connection
-
-
-@pytest.fixture
 def session(connection):
     assert connection.declare_queue("q", single_active=True)
     return connection.session()

@@ -6,7 +6,7 @@ import time
 
 import msgspec
 import pytest
-from fake_broker import FakeBroker, wait_until
+from fake_broker import wait_until
 from mantamq.client import Message, NotAllowed, Unroutable, connect, connect_async
 from mantamq.protocol.broker import connections
 from mantamq.protocol.ranges import pairs
@@ -14,12 +14,6 @@ from mantamq.protocol.wire.client_frames import Completed, Transfer
 from mantamq.protocol.wire.message import decode
 
 pytestmark = pytest.mark.timeout(20)
-
-
-@pytest.fixture
-def cluster():
-    with FakeBroker(2) as cluster:
-        yield cluster
 
 
 @pytest.fixture
