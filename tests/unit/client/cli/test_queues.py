@@ -54,8 +54,10 @@ def test_show_tells_all_of_a_queue(at: Run, cluster: FakeBroker) -> None:
         for _ in range(3):
             sender.send(b"x")
         sender.sync()
-        receiver = connection.session().receiver("orders", capacity=1, window="unaccepted")
-        receiver.fetch(5)
+        # Who has credit left wants the lock: without it nobody may have it soon.
+        receiver = connection.session().receiver("orders", capacity=4, window="unaccepted")
+        for _ in range(3):
+            receiver.fetch(5)
         code, text, _ = at("queue", "show", "orders")
         shown = json.loads(at("queue", "show", "orders", "--json")[1])
     assert code == 0 and all(len(line) <= 80 for line in text.splitlines())
@@ -63,7 +65,7 @@ def test_show_tells_all_of_a_queue(at: Run, cluster: FakeBroker) -> None:
     for said in (
         "groups, transient", "max_count=50, max_size=10000, overflow='reject', group_key='customer'", "team='blue'",
         "50, 9.8 KiB reject", "more than 40 messages or 7.8 KiB", "less than 35 messages or 6.8 KiB", "producers go on",
-        "3: 2 available, 1 acquired", "consumers 1 at b1", "consume lock b1", f"b2 {cluster.addresses['b2']}",
+        "3: 0 available, 3 acquired", "consumers 1 at b1", "consume lock b1", f"b2 {cluster.addresses['b2']}",
     ):  # fmt: skip
         assert said in told, (said, text)
     assert shown["kind"] == "groups" and shown["kept_by"] == ["b1", "b2"]
