@@ -73,7 +73,7 @@ def test_undeliverable_here(session):
     session.sync(5)
     assert bodies(receiver) == ["2"]
     with pytest.raises(Empty):
-        receiver.get(5)
+        receiver.get(0.5)
     assert bodies(session.receiver("q")) == ["1"]
 
 

@@ -55,7 +55,7 @@ def test_a_receiver_gets_what_others_have_sent_and_its_own_stays(session, other,
     send(other, "other 1")
     assert fetched(receiver) == ["other before", "other 1"]
     with pytest.raises(Empty):
-        receiver.get(5)
+        receiver.get(0.5)
     session.acknowledge()
     session.sync(5)
     owns = ["own before", "own 1", "own 2", "own by another sender", "own by another session"]

@@ -50,7 +50,7 @@ def test_the_first_gets_all_and_the_next_in_order_takes_over(session, other):
     send(other, "1", "2", "3")
     assert fetched(first) == ["1", "2", "3"] and not fetched(second) and not fetched(third)
     with pytest.raises(Empty):
-        second.get(5)
+        second.get(0.5)
     session.acknowledge()
     session.sync(5)
     first.close()
