@@ -6,11 +6,12 @@ import json
 import sys
 
 from .load import Alone, Browsing, Client, Receiving, Sending, Task
+from .programs import Life, Program
 from .takers import Observing, Pushing, Taking
 
 ROLES: dict[str, type[Client]] = {
     "sender": Sending, "receiver": Receiving, "alone": Alone, "browser": Browsing,
-    "taker": Taking, "pusher": Pushing, "observer": Observing,
+    "taker": Taking, "pusher": Pushing, "observer": Observing, "program": Program, "life": Life,
 }  # fmt: skip
 
 

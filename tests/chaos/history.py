@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from . import history_counts, history_kinds, history_left, history_limits
+from . import history_counts, history_kinds, history_left, history_limits, history_programs
 from .facts import Facts, Message, Verdict, consumed, may_be_consumed, name_of, surely_later
 from .journal import (
     ACCEPT,
@@ -63,7 +63,8 @@ def check(history: History, strict: bool = False, minimum: Mapping[str, int] | N
         if len(deliveries) > 1:
             deliveries.sort(key=lambda d: d.t)
     facts = Facts(history, of, say)
-    for rule in (*RULES, *history_kinds.RULES, *history_limits.RULES, *history_left.RULES, history_counts.tallied):
+    for rule in (*RULES, *history_kinds.RULES, *history_limits.RULES, *history_left.RULES, *history_programs.RULES,
+                 history_counts.tallied):  # fmt: skip
         rule(facts)
     if strict:
         _strict(facts)
@@ -81,7 +82,8 @@ def _log(facts: Facts) -> None:
     history, say = facts.history, facts.say
     for text in history.wrong:
         say.found("log", text)
-    for client in sorted(set(history.clients) - history.finished):
+    killed = {link.client for link in history.links.values() if link.producer}  # what they knew the next one does
+    for client in sorted(set(history.clients) - history.finished - killed):
         say.found("unfinished", f"the log of {client} has no last line: what it knew is missing")
     last: dict[str, float] = defaultdict(float)
     for (queue, _), mine in history.transfers.items():
@@ -92,9 +94,11 @@ def _log(facts: Facts) -> None:
     for queue in sorted(last):
         if history.drained.get(queue, 0.0) < last[queue]:
             say.found("undrained", f"queue {queue} was not seen empty after all was sent: nothing is known of loss")
-    for mine in history.transfers.values():
+    for (queue, _), mine in history.transfers.items():
+        kind = kind_of(queue)
+        unknown = "of who was killed" if kind is not None and kind.program else UNKNOWN
         for transfer in mine.values():
-            say.counts["transfers " + (UNKNOWN if transfer.outcome == SENT else transfer.outcome)] += 1
+            say.counts["transfers " + (unknown if transfer.outcome in (SENT, UNKNOWN) else transfer.outcome)] += 1
     for delivery in history.deliveries:
         say.counts["deliveries"] += 1
         say.counts["redeliveries"] += delivery.count > 0
@@ -105,7 +109,7 @@ def _log(facts: Facts) -> None:
                 outcome = "of what has gone"
             say.counts[f"{name} {outcome}"] += 1
     for link in history.links.values():
-        say.counts["links broken"] += link.broken
+        say.counts["links broken"] += link.broken and not link.producer
 
 
 def _known(facts: Facts) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from .facts import Facts
+from .facts import Facts, transfers_of
 from .journal import ACCEPT, COMPLETED, FAILED, LOST, REFUSED, REJECT
-from .kinds import of
+from .kinds import BY_ID, of
 
 NAMES = ("messages", "enqueued", "accepted", "dead_lettered", "discarded", "expired", "refused", "discarded_ring",
-         "discarded_last_value", "discarded_purge", "discarded_subscriber")  # fmt: skip
+         "discarded_last_value", "discarded_purge", "discarded_subscriber", "discarded_too_often", "duplicates", "moved")  # fmt: skip
 """What is logged of it, as far as a broker says it."""
 
 PARTS = (
@@ -32,12 +32,12 @@ def tallied(facts: Facts) -> None:
         if kind is None:
             continue
         bounds = _bounds(facts, queue) if not kind.fleeting else {}
-        went = sum(told.get(name, 0) for name in ("accepted", "dead_lettered", "discarded", "expired"))
+        went = sum(told.get(name, 0) for name in ("accepted", "dead_lettered", "discarded", "expired", "moved"))
         bounds["messages"] = (told["enqueued"] - went, told["enqueued"] - went)
         parts = sum(told.get(name, 0) for name in PARTS)
         bounds["discarded"] = (parts, parts)
         may = {"refused": kind.refuses, "discarded_last_value": kind.newest,
-               "discarded_ring": kind.loses and not kind.newest}  # fmt: skip
+               "discarded_ring": kind.loses and not kind.newest, "duplicates": kind.program == BY_ID}  # fmt: skip
         bounds |= {name: (0, 0) for name in PARTS if not may.get(name)}
         for name, (least, most) in bounds.items():
             facts.say.counts["tally checks"] += 1
@@ -59,5 +59,18 @@ def _bounds(facts: Facts, queue: str) -> dict[str, tuple[int, int]]:
             if delivery.kind in (ACCEPT, REJECT) and delivery.outcome != LOST:
                 name = "accepted" if delivery.kind == ACCEPT else "dead_lettered"
                 (sure if delivery.outcome == COMPLETED else perhaps)[name] += 1
-    names = ("enqueued", "refused", "accepted", "dead_lettered")
+    names = ["enqueued", "refused", "accepted", "dead_lettered"]
+    if (kind := of(queue)) is not None and kind.program == BY_ID:
+        names.append("duplicates")
+        _repeated(facts, queue, sure, perhaps)
     return {name: (sure[name], sure[name] + perhaps[name]) for name in names} | {"expired": (0, 0)}
+
+
+def _repeated(facts: Facts, queue: str, sure: Counter[str], perhaps: Counter[str]) -> None:
+    """What was sent again has come as well, and is none more."""
+    for transfer in transfers_of(facts, queue):
+        again = max(0, transfer.told - 1)
+        facts.say.counts["duplicates counted"] += again
+        for name in ("enqueued", "duplicates"):
+            sure[name] += again
+            perhaps[name] += transfer.times - 1 - again

@@ -56,6 +56,8 @@ LEAST: dict[str, dict[str, int]] = {
     "exclusive": {"order across receivers, of exclusive": 50},
     "stamped": {"stamp checks": 50},
     "selected": {"selector checks": 20},
+    "named": {"name checks": 4, "sent again, of named": 10},
+    "once": {"sent again, of once": 50, "duplicates counted": 50},
 }
 """Kind -> what must have been checked at least, where a round has such a queue."""
 

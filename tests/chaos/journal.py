@@ -4,7 +4,7 @@ Times are seconds of the machine's monotonic clock, the same for all processes o
 it asks for something (``sent``) and *after* it knows (every other outcome), so that the truth lies between the two.
 
     {"op": "open",    "t", "client", "link", "queue", "role": "sender" | "receiver" | "browser", "broker", "at"?,
-                "capacity"?, "wants"?: [key, ...]}
+                "capacity"?, "wants"?: [key, ...], "producer"?, "asked"?, "had"?}
     {"op": "send",    "t", "client", "link", "first", "last", "outcome": sent | completed | refused | failed | unknown}
     {"op": "deliver", "t", "client", "link", "id", "position", "producer", "number", "count", "since", "damaged"?, "of"?,
                 "again"?, "notes"?: [note, ...], "stamp"?}
@@ -19,7 +19,9 @@ it asks for something (``sent``) and *after* it knows (every other outcome), so 
     {"op": "drained", "t", "client", "queue"}
     {"op": "done",    "t", "client"}
 
-A producer is the client that sends; its numbers count from 1 in each queue. `count` is how often the message was
+A producer is the client that sends, unless its link names another: then several clients, one after another or at once, send
+the same messages of that producer's, some of them again. Where that is a name that the queue knows, the broker said at some
+time since `asked` that it `had` those up to that number. Numbers count from 1 in each queue. `count` is how often the message was
 delivered before, as it says itself (0: not redelivered). `since` is a moment at which the client held no fetched or
 prefetched message of this link and had read its socket empty: the delivery arrived after it. `of` is the queue the body
 names. `at` is a time before the link was really opened, when that is not `t`: a client that finds another broker by itself
@@ -40,11 +42,13 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from .kinds import BY_NAME
 from .kinds import DEAD as DEAD
+from .kinds import of as of_kind
 
 SENT, COMPLETED, FAILED, UNKNOWN, LOST = "sent", "completed", "failed", "unknown", "lost"
 REFUSED = "refused"
@@ -75,7 +79,7 @@ class Journal:
 @dataclass(slots=True, eq=False)
 class Link:
     """A sender or receiver from its opening to its end. Attributes: opened, closed: times; broken: it ended by itself;
-    wants: the keys it selects, () for all; stops: when it had stopped; idles: from when to when it asked in vain; stopped: it has not gone on."""
+    wants: the keys it selects, () for all; producer: whose messages it sends, where that is not the client's; stops: when it had stopped; idles: from when to when it asked in vain; stopped: it has not gone on."""
 
     id: str
     client: str
@@ -91,11 +95,13 @@ class Link:
     stops: list[float] = field(default_factory=list[float])
     idles: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     stopped: bool = False
+    producer: str = ""
 
 
 @dataclass(slots=True, eq=False)
 class Transfer:
-    """One message sent. Attributes: sent, done: times of asking and of knowing; outcome: as far as it is known."""
+    """One message sent. Attributes: sent, done: times of asking and of knowing, the first ones of each; outcome: as far as it
+    is known; times, told: how often it was sent, and told to be complete."""
 
     producer: str
     queue: str
@@ -104,6 +110,20 @@ class Transfer:
     sent: float
     outcome: str = SENT
     done: float = NEVER
+    times: int = 1
+    told: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Resumption:
+    """What a broker said when a sender began by a name. Attributes: asked, t: times of it; had: the last number that the
+    queue had of this name."""
+
+    queue: str
+    producer: str
+    asked: float
+    t: float
+    had: int
 
 
 @dataclass(slots=True, eq=False)
@@ -183,22 +203,25 @@ class History:
 
     Attributes:
         transfers: (queue, producer) -> number -> transfer.
-        deliveries, browses, looks: all, in the order of the files.
+        deliveries, browses, looks, resumptions: all, in the order of the files.
         drained: queue -> when it was last seen empty after everything. tallies: queue -> what was counted, then.
         finished: clients whose log has its last line.
         wrong: what no honest client can have written, one sentence each.
+        wholes: what stands for the links of a producer whose messages came by several.
     """
 
     transfers: dict[tuple[str, str], dict[int, Transfer]] = field(default_factory=dict[Any, Any])
     deliveries: list[Delivery] = field(default_factory=list[Delivery])
     browses: list[Browse] = field(default_factory=list[Browse])
     looks: list[Look] = field(default_factory=list[Look])
+    resumptions: list[Resumption] = field(default_factory=list[Resumption])
     links: dict[str, Link] = field(default_factory=dict[str, Link])
     drained: dict[str, float] = field(default_factory=dict[str, float])
     tallies: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     clients: dict[str, float] = field(default_factory=dict[str, float])
     finished: set[str] = field(default_factory=set[str])
     wrong: list[str] = field(default_factory=list[str])
+    wholes: dict[str, Link] = field(default_factory=dict[str, Link])
     lines: int = 0
 
 
@@ -235,6 +258,7 @@ class _Reader:
         self.history = history
         self.ids: dict[tuple[str, int], Delivery] = {}
         self.orders: dict[str, int] = {}
+        self.wholes = history.wholes
         self.rules = {
             "open": self.open, "send": self.send, "deliver": self.deliver, "settle": self.settle, "close": self.close,
             "browse": self.browse, "drained": self.drained, "done": self.done, "stop": self.stop, "start": self.start,
@@ -267,8 +291,11 @@ class _Reader:
         self.history.links[line["link"]] = Link(
             line["link"], line["client"], line["queue"], line["role"], opened,
             alone=bool(line.get("alone")), resumed=bool(line.get("resumed")), capacity=line.get("capacity", 0),
-            wants=tuple(line.get("wants", ())),
+            wants=tuple(line.get("wants", ())), producer=line.get("producer", ""),
         )  # fmt: skip
+        if "had" in line:
+            found = Resumption(line["queue"], line["producer"], line["asked"], t, line["had"])
+            self.history.resumptions.append(found)
 
     def close(self, line: dict[str, Any], t: float) -> None:
         link = self.history.links[line["link"]]
@@ -277,6 +304,9 @@ class _Reader:
 
     def send(self, line: dict[str, Any], t: float) -> None:
         link = self.link(line, "sender")
+        if link.producer:
+            self.send_of(link, line, t)
+            return
         mine = self.history.transfers.setdefault((link.queue, link.client), {})
         outcome = line["outcome"]
         if outcome not in (SENT, COMPLETED, REFUSED, FAILED, UNKNOWN):
@@ -294,6 +324,35 @@ class _Reader:
                 self.wrong(line, f"number {number} was {transfer.outcome} on {transfer.link.id}")
             else:
                 transfer.outcome, transfer.done = outcome, t
+
+    def send_of(self, link: Link, line: dict[str, Any], t: float) -> None:
+        """Of a producer's whose messages several links send, and again: what any of them knows to be complete is."""
+        outcome = line["outcome"]
+        if outcome not in (SENT, COMPLETED, REFUSED, FAILED, UNKNOWN):
+            raise ValueError(outcome)
+        mine = self.history.transfers.setdefault((link.queue, link.producer), {})
+        for number in range(line["first"], line["last"] + 1):
+            transfer = mine.get(number)
+            if outcome != SENT:
+                if transfer is None:
+                    self.wrong(line, f"number {number} was not sent")
+                elif outcome == COMPLETED:
+                    transfer.outcome, transfer.done = COMPLETED, min(transfer.done, t)
+                    transfer.told += 1
+            elif transfer is None:
+                mine[number] = Transfer(link.producer, link.queue, number, self.whole(link, number), t)
+            else:
+                transfer.sent = min(transfer.sent, t)
+                transfer.times += 1
+
+    def whole(self, link: Link, number: int) -> Link:
+        """The link in whose order this message is: a name's messages are in that of their numbers, whatever links they
+        came by; of those that have ids only, who was first is not known."""
+        kind = of_kind(link.queue)
+        name = f"{link.queue}:{link.producer}"
+        if kind is None or kind.program != BY_NAME:
+            name += f":{number}"
+        return self.wholes.setdefault(name, replace(link, id=name, closed=NEVER))
 
     def deliver(self, line: dict[str, Any], t: float) -> None:
         link = self.link(line, "receiver")

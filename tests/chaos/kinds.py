@@ -14,6 +14,7 @@ from typing import Any
 HEADER, STAMP = "key", "number in the queue"
 DEAD = ".dead"
 ALL, EACH, NONE = "all", "each", ""
+BY_NAME, BY_ID = "name", "id"
 """Of the whole queue; of what has one key, by itself; not at all."""
 
 
@@ -38,6 +39,8 @@ class Kind:
         modified: its messages may be given back as undeliverable to who had them.
         stamps: its messages come with their number in the queue in the header `STAMP`.
         fleeting: messages that nobody counts are sent as well.
+        program: only programs send to it, which are killed and begin anew (`programs.py`): each by a name of its own, or
+            all the same numbers, each as its message id.
     """
 
     declared: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -58,6 +61,7 @@ class Kind:
     modified: bool = True
     stamps: bool = False
     fleeting: bool = True
+    program: str = ""
 
     @property
     def loses(self) -> bool:
@@ -93,6 +97,8 @@ KINDS: dict[str, Kind] = {
     "exclusive": Kind(held_by_one=ALL, alone=True),
     "stamped": Kind({"sequence_key": STAMP}, stamps=True),
     "selected": Kind(values=4, ordered=NONE, selected=True),
+    "named": Kind(program=BY_NAME, fleeting=False),
+    "once": Kind({"dedupe_window_s": 3600}, program=BY_ID, fleeting=False),
 }
 SHORT = ("groups", "ring", "limit")
 """Those of the short form, that is run for every change."""
@@ -126,6 +132,8 @@ def selector(wants: Sequence[str]) -> str:
 def options(queue: str, number: int) -> dict[str, Any]:
     """What a message carries since its queue is of a kind, or the queue that it was rejected in was."""
     kind = of(queue.removesuffix(DEAD))
+    if kind is not None and kind.program == BY_ID:
+        return {"message_id": f"id {number}"}
     if kind is None or not kind.values:
         return {}
     if kind.levels:

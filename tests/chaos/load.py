@@ -57,6 +57,7 @@ class Task:
         prefer: which of them it tries first.
         rate: messages a second a sender sends, about.
         exchanges: its queues can be sent to by exchanges as well, see `declare`.
+        producer: whose messages a program sends. life: of a program, from 1.
     """
 
     client: str
@@ -68,6 +69,8 @@ class Task:
     seed: int
     rate: float = 100.0
     exchanges: bool = False
+    producer: str = ""
+    life: int = 0
 
 
 class Client:
@@ -150,10 +153,13 @@ class Burst:
 class Sending(Client):
     """Sends numbered messages, in bursts, to all its queues; others that expire soon and nobody counts are among them.
 
-    Attributes: fleeting: how many of these there are to each numbered one.
+    Attributes:
+        fleeting: how many of these there are to each numbered one.
+        time_outs: that its senders may have.
     """
 
     fleeting = 0.2
+    time_outs: tuple[float | None, ...] = (None, 2.0, 60.0)
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
@@ -185,7 +191,7 @@ class Sending(Client):
             address = chance.choice((queue, queue, queue + BY_KEY, f"{queue}{BY_KEY}/{KEY}", f"{queue}{BY_KEY}/other"))
         capacity = self._capacity()
         if chance.random() < 0.3:
-            sender = session.sender(address, capacity, chance.choice((None, 2.0, 60.0)), chance.random() < 0.5)
+            sender = session.sender(address, capacity, chance.choice(self.time_outs), chance.random() < 0.5)
         else:
             sender = session.sender(address, capacity, mandatory=chance.random() < 0.3)
         link = SendingLink(self.name_link(), queue, sender, [0], address == queue + BY_KEY)

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -38,6 +38,8 @@ LEAVE_S, LEAVE_MOST_S, LEFT = 1.0, 10.0, 40
 PROGRESS_S = 5.0
 RECEIVERS = "receiver", "alone"
 LIMIT = "limit"
+PROGRAMS = 2
+"""So many send to each queue to which programs do."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Settings:
         kinds: names of `kinds.KINDS`, of each of which there is a queue beside the plain ones; takers: how many receivers
             each of these has.
         rate: messages a second that all senders send together, about. pushed: that each of two more sends to a queue
-            that has a limit, where it is not held back.
+            that has a limit, where it is not held back. programmed: that each program sends.
         least: so many faults are done at least, however long that takes.
         calm_s: between two faults, in seconds.
         healthy_s: how long the cluster may take to be healthy again after a fault.
@@ -71,6 +73,7 @@ class Settings:
     takers: int = 3
     rate: float = 400.0
     pushed: float = 100.0
+    programmed: float = 20.0
     round_s: float = 120.0
     least: int = 0
     calm_s: tuple[float, float] = CALM_S
@@ -170,8 +173,10 @@ class Round:
         self._kept = f"chaos-{number}-kept"  # has none until it is drained, and is browsed
         self._kinds = kinds.names(f"chaos-{number}", settings.kinds)
         self._pushed = [queue for queue in self._kinds if kinds.name(queue) == LIMIT]
-        self._sent = [*self._queues, self._alone, self._kept, *(q for q in self._kinds if q not in self._pushed)]
-        self._every = [*self._sent, *self._pushed]
+        self._of_programs = [queue for queue in self._kinds if kinds.KINDS[kinds.name(queue)].program]
+        others = *self._pushed, *self._of_programs
+        self._sent = [*self._queues, self._alone, self._kept, *(q for q in self._kinds if q not in others)]
+        self._every = [*self._sent, *others]
         self._addresses = folder / "addresses.json"
         self._progress_due = 0.0
 
@@ -237,6 +242,8 @@ class Round:
             tasks.append(self._task("observer", 0, [q for q in self._kinds if kinds.KINDS[kinds.name(q)].most], 0.0))
         if self._pushed:
             tasks += [self._task("pusher", index, self._pushed, settings.pushed) for index in range(2)]
+        for index in range(PROGRAMS * len(self._of_programs)):
+            tasks.append(self._program(index, self._of_programs[index // PROGRAMS]))
         for task in tasks:
             crowd.start(task)
         until = time.monotonic() + BEGIN_S
@@ -248,10 +255,15 @@ class Round:
         return True
 
     def _task(self, role: str, index: int, queues: list[str], rate: float) -> Task:
-        client = f"{role[0]}{index + 1}"
+        client = f"{role if role == 'program' else role[0]}{index + 1}"
         journal = str(self._folder / f"{client}.jsonl")
         seed = self._chance.randrange(1 << 32)
         return Task(client, role, queues, journal, str(self._addresses), index, seed, rate, True)
+
+    def _program(self, index: int, queue: str) -> Task:
+        task = self._task("program", index, [queue], self._settings.programmed)
+        by_name = kinds.KINDS[kinds.name(queue)].program == kinds.BY_NAME
+        return replace(task, producer=task.client if by_name else kinds.name(queue))
 
     # ---- faults
 
@@ -331,6 +343,7 @@ class Round:
         self._say(f"round {self._number}: draining")
         self._leave(crowd)
         stuck = crowd.finish("sender", 3 * PATIENCE_S)
+        stuck += crowd.finish("program", 4 * PATIENCE_S)
         stuck += crowd.finish("pusher", 3 * PATIENCE_S)
         stuck += crowd.finish("browser", 3 * PATIENCE_S)
         for role in RECEIVERS:

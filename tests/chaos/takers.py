@@ -119,6 +119,8 @@ class Taking(Receiving):
 class Pushing(Sending):
     """Sends more than is taken, so that its queue holds it back; at times more at once than there is room for."""
 
+    time_outs = (None, 60.0)  # it may be held back for longer than 2 s
+
     def _capacity(self) -> int:
         return self.random.choice((5, 5, 10, 10, 15, 15, 30, 1000))
 

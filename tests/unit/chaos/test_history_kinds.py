@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from chaos_programs import programs
 from chaos_story import Story
 
 from tests.chaos import body, history, history_kinds, kinds, planting, plants
@@ -481,6 +482,9 @@ def honest() -> list[dict[str, Any]]:
 
 def play(story: Story, kind: str) -> None:
     queue = f"x-{kind}"
+    if kinds.KINDS[kind].program:
+        programs(story, queue)
+        return
     s, s2 = story.open("s1", queue, capacity=1), story.open("s2", queue, capacity=1)
     r1, r2 = (
         story.open("r1", queue, wants=["k0"]) if kind == "selected" else story.open("r1", queue),
