@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from . import history_counts, history_kinds, history_left, history_limits, history_programs
+from . import history_counts, history_kinds, history_later, history_left, history_limits, history_programs
 from .facts import Facts, Message, Verdict, consumed, may_be_consumed, name_of, surely_later
 from .journal import (
     ACCEPT,
@@ -63,7 +63,7 @@ def check(history: History, strict: bool = False, minimum: Mapping[str, int] | N
         if len(deliveries) > 1:
             deliveries.sort(key=lambda d: d.t)
     facts = Facts(history, of, say)
-    for rule in (*RULES, *history_kinds.RULES, *history_limits.RULES, *history_left.RULES, *history_programs.RULES,
+    for rule in (*RULES, *history_kinds.RULES, *history_limits.RULES, *history_left.RULES, *history_programs.RULES, *history_later.RULES,
                  history_counts.tallied):  # fmt: skip
         rule(facts)
     if strict:

@@ -57,6 +57,7 @@ LEAST: dict[str, dict[str, int]] = {
     "stamped": {"stamp checks": 50},
     "selected": {"selector checks": 20},
     "named": {"name checks": 4, "sent again, of named": 10},
+    "later": {"delay checks": 50, "checks of what waits for another try": 3},
     "once": {"sent again, of once": 50, "duplicates counted": 50},
 }
 """Kind -> what must have been checked at least, where a round has such a queue."""

@@ -9,7 +9,7 @@ it asks for something (``sent``) and *after* it knows (every other outcome), so 
     {"op": "deliver", "t", "client", "link", "id", "position", "producer", "number", "count", "since", "damaged"?, "of"?,
                 "again"?, "notes"?: [note, ...], "stamp"?}
     {"op": "settle",  "t", "client", "link", "ids", "kind": accept | release | reject | modify,
-                "outcome": sent | completed | lost | unknown, "uncounted"?, "elsewhere"?}
+                "outcome": sent | completed | lost | unknown, "uncounted"?, "elsewhere"?, "delay"?}
     {"op": "stop",    "t", "client", "link"}, {"op": "start", ...}
     {"op": "idle",    "t", "client", "link", "began"}
     {"op": "look",    "t", "client", "queue", "began", "messages", "stopped", "stops"}
@@ -30,7 +30,7 @@ whether the cluster has said that there was no more. `over`: more were held than
 
 `refused`: the queue was at its limit. `again`: the message says that a consumer had it before, though its count is 0. What
 is modified goes back with the note "client.id" of its delivery, and `notes` are those that a message comes with;
-`uncounted`: its count is not to rise; `elsewhere`: this receiver is not to get it again. `wants`: the keys that a
+`uncounted`: its count is not to rise; `delay`: nobody is to get it for so many seconds; `elsewhere`: this receiver is not to get it again. `wants`: the keys that a
 receiver's selector lets through. `stamp`: the message's number in its queue, in a queue that gives it one. `stop`: the receiver was told to stop, and has said that it has; `start`: it is told to go
 on, before it is. `idle`: a receiver without a window has asked in vain; what comes too late goes back unseen. A `look` is what a broker says of a queue: messages in it, whether producers are held back, how often
 they have been. A `tally` is what a broker has counted of a queue that is drained.
@@ -134,8 +134,8 @@ class Delivery:
         order: its place among the deliveries of its link.
         again: it says that somebody had it before; notes: that it came with; note: what it goes back with when it is
             modified. stopped: its link was not to be sent any. stamp: its number in its queue, 0 for none.
-        kind: how it was settled, "" for not at all; asked, answered: the times of it; uncounted, elsewhere: as that was
-            asked for.
+        kind: how it was settled, "" for not at all; asked, answered: the times of it; uncounted, elsewhere, delay: as
+            that was asked for.
     """
 
     queue: str
@@ -157,6 +157,7 @@ class Delivery:
     stamp: int = 0
     uncounted: bool = False
     elsewhere: bool = False
+    delay: float = 0.0
     kind: str = ""
     outcome: str = ""
     asked: float = NEVER
@@ -381,6 +382,7 @@ class _Reader:
                     self.wrong(line, f"delivery {id} was settled already")
                 delivery.kind, delivery.outcome, delivery.asked = kind, SENT, t
                 delivery.uncounted, delivery.elsewhere = bool(line.get("uncounted")), bool(line.get("elsewhere"))
+                delivery.delay = line.get("delay", 0.0)
             elif delivery.kind != kind or delivery.outcome != SENT:
                 self.wrong(line, f"the {kind} of delivery {id} was not asked for, or answered before")
             else:

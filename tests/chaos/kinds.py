@@ -41,6 +41,8 @@ class Kind:
         fleeting: messages that nobody counts are sent as well.
         program: only programs send to it, which are killed and begin anew (`programs.py`): each by a name of its own, or
             all the same numbers, each as its message id.
+        later: some of its messages are sent for later, and some of what is given back is; retries: seconds that what comes
+            back waits, after the first delivery, the second, and from then on.
     """
 
     declared: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -62,6 +64,8 @@ class Kind:
     stamps: bool = False
     fleeting: bool = True
     program: str = ""
+    later: bool = False
+    retries: tuple[float, ...] = ()
 
     @property
     def loses(self) -> bool:
@@ -78,9 +82,19 @@ class Kind:
 
     def order(self, number: int) -> str:
         """What the message is in order with: those that this is the same of."""
-        return self.key(number) if self.ordered == EACH else ""
+        return str(number) if self.later else self.key(number) if self.ordered == EACH else ""
+
+    def delay(self, number: int) -> float:
+        """For so many seconds from its being sent nobody gets the message; 0: for none."""
+        return DELAYS_S[number % len(DELAYS_S)] if self.later else 0.0
+
+    def retry(self, count: int) -> float:
+        """For so many seconds nobody gets what is back from a delivery that counts. Args: count: of those before."""
+        return self.retries[min(count, len(self.retries) - 1)] if self.retries else 0.0
 
 
+DELAYS_S = 0.0, 0.3, 0.0, 1.0, 3.0, 0.0, 0.05
+RETRIES_S = 0.2, 1.2
 FLOW = {"flow_stop_count": 160, "flow_resume_count": 140, "max_size": 1 << 30, "flow_stop_size": 1 << 29,
         "flow_resume_size": 1 << 28}  # fmt: skip
 """Thresholds by count, those of a limit of 200; and by size, so many bytes that they change nothing."""
@@ -98,6 +112,7 @@ KINDS: dict[str, Kind] = {
     "stamped": Kind({"sequence_key": STAMP}, stamps=True),
     "selected": Kind(values=4, ordered=NONE, selected=True),
     "named": Kind(program=BY_NAME, fleeting=False),
+    "later": Kind({"retry_delay_s": RETRIES_S}, ordered=NONE, later=True, retries=RETRIES_S, taken=0.8),
     "once": Kind({"dedupe_window_s": 3600}, program=BY_ID, fleeting=False),
 }
 SHORT = ("groups", "ring", "limit")

@@ -232,7 +232,16 @@ class Sending(Client):
 
     def _put(self, link: SendingLink, message: Message, number: int) -> None:
         keys = self.random.choice(KEYS) if link.by_key else None
-        if keys is None:
+        kind = kinds.of(link.queue)
+        if kind is not None and (delay := kind.delay(number)):
+            by_clock = self.random.random() < 0.5  # which the brokers of this machine share
+            self._insist(
+                link,
+                lambda: link.sender.send_later(
+                    message, None if by_clock else delay, time.time() + delay if by_clock else None, keys, ANSWER_S
+                ),
+            )
+        elif keys is None:
             self._insist(link, lambda: link.sender.send(message, timeout=ANSWER_S))
         else:
             self._insist(link, lambda: link.sender.send_to(message, keys, timeout=ANSWER_S))
@@ -332,14 +341,24 @@ class Receiving(Client):
             choice = "accept"
             if not self.draining.is_set() and held.count < MANY_DELIVERIES:
                 draw = self.random.random()
-                choice = next((name for below, name in CHOICES if draw < below), "accept")
+                choice = next((name for below, name in self._choices(hand) if draw < below), "accept")
             if choice:
                 chosen[choice].append(id)
         for choice, ids in chosen.items():
-            if choice != "modify":
+            if choice == "release" and (later := self._later(hand)):
+                hand.settle(choice, ids, later)
+            elif choice != "modify":
                 hand.settle(choice, ids)
             elif ids:
                 hand.modify(ids, uncounted=self.random.random() < 0.5, elsewhere=self._elsewhere(hand))
+
+    def _choices(self, hand: Hand) -> tuple[tuple[float, str], ...]:
+        """What else than accepting, and below which draw."""
+        return CHOICES
+
+    def _later(self, hand: Hand) -> float:
+        """For so many seconds nobody is to get what it releases now; 0: for none."""
+        return 0.0
 
     def _elsewhere(self, hand: Hand) -> bool:
         """Whether it is not to get again what it modifies now."""

@@ -196,12 +196,12 @@ class Hand:
         """Give messages back, each with a note of its own: ask for it, as `settle`."""
         self._ask("modify", ids, {"uncounted": uncounted, "elsewhere": elsewhere})
 
-    def settle(self, kind: str, ids: list[int]) -> None:
-        """Ask for settlements; their outcomes are known after `sync`."""
+    def settle(self, kind: str, ids: list[int], delay: float = 0.0) -> None:
+        """Ask for settlements; their outcomes are known after `sync`. Args: delay: in seconds, of a release."""
         if ids:
-            self._ask(kind, ids, {})
+            self._ask(kind, ids, {"delay": delay} if delay else {})
 
-    def _ask(self, kind: str, ids: list[int], more: dict[str, bool]) -> None:
+    def _ask(self, kind: str, ids: list[int], more: dict[str, Any]) -> None:
         self._renewed()
         generation = self._now()
         stale = [id for id in ids if self.held[id].generation != generation]
@@ -222,6 +222,8 @@ class Hand:
             if kind == "modify":
                 note = {f"{self.journal.client}.{id}": id}
                 self._session.modify(one.message, not more["uncounted"], more["elsewhere"], note)
+            elif more:
+                self._session.release(one.message, more["delay"])
             else:
                 ask[kind](one.message)
 

@@ -10,10 +10,11 @@ from mantamq.client.errors import InUse
 
 from . import history_counts, kinds
 from .journal import Journal
-from .load import ANSWER_S, PATIENCE_S, Client, GivenUp, Receiving, Sending
+from .load import ANSWER_S, CHOICES, PATIENCE_S, Client, GivenUp, Receiving, Sending
 from .receiving import Hand
 
 LOOK_S = 0.1
+OFTEN = (0.06, "release"), (0.07, "reject"), (0.09, ""), (0.15, "modify")
 CLOSES, CLOSES_ALONE, AGAIN = 0.006, 0.05, 0.2
 """How likely a receiver ends after a turn, and another begins instead of a turn: somebody else may be quicker."""
 
@@ -111,6 +112,13 @@ class Taking(Receiving):
             self._settle(hand)
         if chance() < 0.5:
             hand.sync(PATIENCE_S, ANSWER_S, GivenUp)
+
+    def _choices(self, hand: Hand) -> tuple[tuple[float, str], ...]:
+        return OFTEN if kinds.KINDS[kinds.name(hand.queue)].later else CHOICES
+
+    def _later(self, hand: Hand) -> float:
+        late = kinds.KINDS[kinds.name(hand.queue)].later and self.random.random() < 0.7
+        return self.random.choice((0.1, 0.5, 2.0)) if late else 0.0
 
     def _elsewhere(self, hand: Hand) -> bool:
         return kinds.KINDS[kinds.name(hand.queue)].modified and self.random.random() < 0.4

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from chaos_later import later
 from chaos_programs import programs
 from chaos_story import Story
 
@@ -484,6 +485,9 @@ def play(story: Story, kind: str) -> None:
     queue = f"x-{kind}"
     if kinds.KINDS[kind].program:
         programs(story, queue)
+        return
+    if kinds.KINDS[kind].later:
+        later(story, queue)
         return
     s, s2 = story.open("s1", queue, capacity=1), story.open("s2", queue, capacity=1)
     r1, r2 = (
