@@ -56,11 +56,25 @@ DEATHS = ("manta.death_", "manta.first_death_", "x-death", "x-first-death-")
 """How the names of properties begin in which a dead letter says how it died."""
 
 
+def died(message: Any) -> list[Any]:
+    """What a message says of its last death: the cause, after how many deliveries, and in which queue; [] for none."""
+    properties = message.properties or {}
+    if "manta.death_cause" not in properties:
+        return []
+    return [properties.get(f"manta.death_{name}") for name in ("cause", "deliveries", "queue")]
+
+
 def as_sent(message: Any, number: int, queue: str = "") -> bool:
     """Whether a message that came from this queue carries what `options` said; and, of a dead letter, that it says that it
     was rejected there where it was sent."""
     wanted, properties = options(number, queue), message.properties
-    if queue.endswith(queue_kinds.DEAD):
+    kind = queue_kinds.of(queue_kinds.family(queue))
+    if kind is not None and kind.roams:
+        # It may have died before, and have been moved: then it has what is left of its ttl, or none any more.
+        properties = {name: value for name, value in (properties or {}).items() if not name.startswith(DEATHS)} or None
+        if message.ttl is None or message.ttl <= wanted.get("ttl", 0.0):
+            wanted = wanted | {"ttl": message.ttl}
+    elif queue.endswith(queue_kinds.DEAD):
         properties = properties or {}
         said = properties.get("manta.death_cause"), properties.get("manta.death_queue")
         if said != ("rejected", queue.removesuffix(queue_kinds.DEAD)):

@@ -7,11 +7,12 @@ import sys
 
 from .load import Alone, Browsing, Client, Receiving, Sending, Task
 from .programs import Life, Program
-from .takers import Observing, Pushing, Taking
+from .takers import Observing, Operating, Pushing, Taking
 
 ROLES: dict[str, type[Client]] = {
     "sender": Sending, "receiver": Receiving, "alone": Alone, "browser": Browsing,
     "taker": Taking, "pusher": Pushing, "observer": Observing, "program": Program, "life": Life,
+    "operator": Operating,
 }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -53,6 +53,17 @@ class Facts:
     def transfer(self, message: Message) -> Transfer | None:
         queue, producer, number = message
         return self.history.transfers.get((queue, producer), {}).get(number)
+
+
+def arranged(history: History, say: Verdict) -> Facts:
+    """The facts of a history, about which nothing is said yet."""
+    of: dict[Message, list[Delivery]] = defaultdict(list)
+    for delivery in history.deliveries:
+        of[delivery.queue, delivery.producer, delivery.number].append(delivery)
+    for deliveries in of.values():
+        if len(deliveries) > 1:
+            deliveries.sort(key=lambda d: d.t)
+    return Facts(history, of, say)
 
 
 def name_of(message: Message) -> str:

@@ -17,8 +17,16 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from . import history_counts, history_kinds, history_later, history_left, history_limits, history_programs
-from .facts import Facts, Message, Verdict, consumed, may_be_consumed, name_of, surely_later
+from . import (
+    history_counts,
+    history_kinds,
+    history_later,
+    history_left,
+    history_limits,
+    history_programs,
+    history_roaming,
+)
+from .facts import Facts, Message, Verdict, arranged, consumed, may_be_consumed, name_of, surely_later
 from .journal import (
     ACCEPT,
     COMPLETED,
@@ -37,6 +45,7 @@ from .journal import (
     Transfer,
     read,
 )  # fmt: skip
+from .kinds import family
 from .kinds import of as kind_of
 
 MODIFIES = "modifications"
@@ -56,16 +65,12 @@ def check(history: History, strict: bool = False, minimum: Mapping[str, int] | N
         minimum: name of a count -> how many there must be at least; fewer is a violation (`vacuous`).
     """
     say = Verdict()
-    of: dict[Message, list[Delivery]] = defaultdict(list)
-    for delivery in history.deliveries:
-        of[delivery.queue, delivery.producer, delivery.number].append(delivery)
-    for deliveries in of.values():
-        if len(deliveries) > 1:
-            deliveries.sort(key=lambda d: d.t)
-    facts = Facts(history, of, say)
-    for rule in (*RULES, *history_kinds.RULES, *history_limits.RULES, *history_left.RULES, *history_programs.RULES, *history_later.RULES,
-                 history_counts.tallied):  # fmt: skip
+    _log(arranged(history, say))
+    facts = arranged(history_roaming.others(history), say)
+    for rule in (*RULES, *history_kinds.RULES, *history_limits.RULES, *history_left.RULES, *history_programs.RULES,
+                 *history_later.RULES, history_counts.tallied):  # fmt: skip
         rule(facts)
+    history_roaming.judge(history, say, (_accepted_once, _flagged, _counts_rise))
     if strict:
         _strict(facts)
     for name, least in (minimum or {}).items():
@@ -90,7 +95,8 @@ def _log(facts: Facts) -> None:
         last[queue] = max([last[queue], *(transfer.sent for transfer in mine.values())])
     for delivery in history.deliveries:
         if delivery.kind == REJECT:
-            last[delivery.queue + DEAD] = max(last[delivery.queue + DEAD], delivery.asked)
+            dead = family(delivery.queue) + DEAD
+            last[dead] = max(last[dead], delivery.asked)
     for queue in sorted(last):
         if history.drained.get(queue, 0.0) < last[queue]:
             say.found("undrained", f"queue {queue} was not seen empty after all was sent: nothing is known of loss")
@@ -424,6 +430,6 @@ def _strict(facts: Facts) -> None:
 
 
 RULES: tuple[Callable[[Facts], None], ...] = (
-    _log, _known, _not_lost, _dead_lettered, _one_place, _accepted_once, _flagged, _counts_rise, _in_order_of_places, _in_order_to_one,
+    _known, _not_lost, _dead_lettered, _one_place, _accepted_once, _flagged, _counts_rise, _in_order_of_places, _in_order_to_one,
     _in_order_to_the_only_one, _within_the_window, _browsed,
 )  # fmt: skip

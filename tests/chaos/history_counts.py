@@ -31,7 +31,7 @@ def tallied(facts: Facts) -> None:
         kind = of(queue)
         if kind is None:
             continue
-        bounds = _bounds(facts, queue) if not kind.fleeting else {}
+        bounds = _bounds(facts, queue) if not (kind.fleeting or kind.roams) else {}
         went = sum(told.get(name, 0) for name in ("accepted", "dead_lettered", "discarded", "expired", "moved"))
         bounds["messages"] = (told["enqueued"] - went, told["enqueued"] - went)
         parts = sum(told.get(name, 0) for name in PARTS)

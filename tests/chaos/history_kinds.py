@@ -58,6 +58,13 @@ LEAST: dict[str, dict[str, int]] = {
     "selected": {"selector checks": 20},
     "named": {"name checks": 4, "sent again, of named": 10},
     "later": {"delay checks": 50, "checks of what waits for another try": 3},
+    "dying": {
+        "deaths, rejected": 5,
+        "deaths, delivery_limit": 5,
+        "deaths, expired": 5,
+        "messages that came back from the dead": 10,
+    },
+    "moved": {"messages that were moved": 20},
     "once": {"sent again, of once": 50, "duplicates counted": 50},
 }
 """Kind -> what must have been checked at least, where a round has such a queue."""

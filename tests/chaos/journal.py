@@ -7,13 +7,14 @@ it asks for something (``sent``) and *after* it knows (every other outcome), so 
                 "capacity"?, "wants"?: [key, ...], "producer"?, "asked"?, "had"?}
     {"op": "send",    "t", "client", "link", "first", "last", "outcome": sent | completed | refused | failed | unknown}
     {"op": "deliver", "t", "client", "link", "id", "position", "producer", "number", "count", "since", "damaged"?, "of"?,
-                "again"?, "notes"?: [note, ...], "stamp"?}
+                "again"?, "notes"?: [note, ...], "stamp"?, "died"?: [cause, deliveries, queue]}
     {"op": "settle",  "t", "client", "link", "ids", "kind": accept | release | reject | modify,
                 "outcome": sent | completed | lost | unknown, "uncounted"?, "elsewhere"?, "delay"?}
     {"op": "stop",    "t", "client", "link"}, {"op": "start", ...}
     {"op": "idle",    "t", "client", "link", "began"}
     {"op": "look",    "t", "client", "queue", "began", "messages", "stopped", "stops"}
     {"op": "tally",   "t", "client", "queue", "counts": {name: number}}
+    {"op": "roam",    "t", "client", "queue", "to", "began", "moved", "left"}
     {"op": "browse",  "t", "client", "link", "began", "whole": bool, "seen": [[position, producer, number], ...], "damaged"?}
     {"op": "close",   "t", "client", "link", "broken": bool}
     {"op": "drained", "t", "client", "queue"}
@@ -33,7 +34,8 @@ is modified goes back with the note "client.id" of its delivery, and `notes` are
 `uncounted`: its count is not to rise; `delay`: nobody is to get it for so many seconds; `elsewhere`: this receiver is not to get it again. `wants`: the keys that a
 receiver's selector lets through. `stamp`: the message's number in its queue, in a queue that gives it one. `stop`: the receiver was told to stop, and has said that it has; `start`: it is told to go
 on, before it is. `idle`: a receiver without a window has asked in vain; what comes too late goes back unseen. A `look` is what a broker says of a queue: messages in it, whether producers are held back, how often
-they have been. A `tally` is what a broker has counted of a queue that is drained.
+they have been. `died`: what a dead letter, or what was one, says of its last death. A `roam` has had messages of the
+queue go on to another, or back to where they died. A `tally` is what a broker has counted of a queue that is drained.
 """
 
 from __future__ import annotations
@@ -133,7 +135,7 @@ class Delivery:
     Attributes:
         order: its place among the deliveries of its link.
         again: it says that somebody had it before; notes: that it came with; note: what it goes back with when it is
-            modified. stopped: its link was not to be sent any. stamp: its number in its queue, 0 for none.
+            modified. died: what it says of its last death: cause, after how many deliveries, queue. stopped: its link was not to be sent any. stamp: its number in its queue, 0 for none.
         kind: how it was settled, "" for not at all; asked, answered: the times of it; uncounted, elsewhere, delay: as
             that was asked for.
     """
@@ -155,6 +157,7 @@ class Delivery:
     note: str = ""
     stopped: bool = False
     stamp: int = 0
+    died: tuple[str, int, str] | None = None
     uncounted: bool = False
     elsewhere: bool = False
     delay: float = 0.0
@@ -198,13 +201,26 @@ class Look:
     stops: int
 
 
+@dataclass(slots=True, eq=False)
+class Roam:
+    """Messages of a queue were to go on. Attributes: to: "": to where they died; began, t: times of it; moved, left: how
+    many have gone, and how many nobody took."""
+
+    queue: str
+    to: str
+    began: float
+    t: float
+    moved: int
+    left: int
+
+
 @dataclass
 class History:
     """All clients' logs together.
 
     Attributes:
         transfers: (queue, producer) -> number -> transfer.
-        deliveries, browses, looks, resumptions: all, in the order of the files.
+        deliveries, browses, looks, roams, resumptions: all, in the order of the files.
         drained: queue -> when it was last seen empty after everything. tallies: queue -> what was counted, then.
         finished: clients whose log has its last line.
         wrong: what no honest client can have written, one sentence each.
@@ -214,6 +230,7 @@ class History:
     transfers: dict[tuple[str, str], dict[int, Transfer]] = field(default_factory=dict[Any, Any])
     deliveries: list[Delivery] = field(default_factory=list[Delivery])
     browses: list[Browse] = field(default_factory=list[Browse])
+    roams: list[Roam] = field(default_factory=list[Roam])
     looks: list[Look] = field(default_factory=list[Look])
     resumptions: list[Resumption] = field(default_factory=list[Resumption])
     links: dict[str, Link] = field(default_factory=dict[str, Link])
@@ -254,6 +271,11 @@ def take(history: History, lines: Iterable[dict[str, Any]]) -> None:
             history.wrong.append(f"this line is no line of a log ({error!r}): {line}")
 
 
+def _death(said: list[Any]) -> tuple[str, int, str]:
+    cause, deliveries, queue = said
+    return str(cause), int(deliveries), str(queue)
+
+
 class _Reader:
     def __init__(self, history: History) -> None:
         self.history = history
@@ -264,7 +286,7 @@ class _Reader:
             "open": self.open, "send": self.send, "deliver": self.deliver, "settle": self.settle, "close": self.close,
             "browse": self.browse, "drained": self.drained, "done": self.done, "stop": self.stop, "start": self.start,
             "idle": self.idle, "tally": self.tally,
-            "look": self.look,
+            "look": self.look, "roam": self.roam,
         }  # fmt: skip
 
     def line(self, line: dict[str, Any]) -> None:
@@ -362,7 +384,7 @@ class _Reader:
             link.queue, line["position"], line["producer"], line["number"], link, order, t, line["since"],
             line["count"], bool(line.get("damaged")), line.get("of") or link.queue, bool(line.get("over")),
             bool(line.get("again")), tuple(line.get("notes", ())), f"{link.client}.{line['id']}", link.stopped,
-            line.get("stamp", 0),
+            line.get("stamp", 0), _death(line["died"]) if "died" in line else None,
         )  # fmt: skip
         if delivery.since > t or t > link.closed:
             self.wrong(line, "this delivery is out of its link's time")
@@ -412,6 +434,9 @@ class _Reader:
             self.wrong(line, "this browsing is out of its link's time")
         damaged = bool(line.get("damaged"))
         self.history.browses.append(Browse(link, line["began"], t, line["whole"], seen, damaged))
+
+    def roam(self, line: dict[str, Any], t: float) -> None:
+        self.history.roams.append(Roam(line["queue"], line["to"], line["began"], t, line["moved"], line["left"]))
 
     def tally(self, line: dict[str, Any], t: float) -> None:
         self.history.tallies[line["queue"]] = line["counts"]

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 HEADER, STAMP = "key", "number in the queue"
-DEAD = ".dead"
+DEAD, AWAY = ".dead", ".away"
 ALL, EACH, NONE = "all", "each", ""
 BY_NAME, BY_ID = "name", "id"
 """Of the whole queue; of what has one key, by itself; not at all."""
@@ -43,6 +43,9 @@ class Kind:
             all the same numbers, each as its message id.
         later: some of its messages are sent for later, and some of what is given back is; retries: seconds that what comes
             back waits, after the first delivery, the second, and from then on.
+        roams: its messages go on to other queues and come back, as an operator will have it; what is said of them is in
+            `history_roaming.py`. away: there is another queue, to which they are moved; else its dead letters are redriven.
+        attempts: what comes back more often than that is a dead letter. ttl: of some of its messages, in seconds.
     """
 
     declared: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -66,6 +69,10 @@ class Kind:
     program: str = ""
     later: bool = False
     retries: tuple[float, ...] = ()
+    roams: bool = False
+    away: bool = False
+    attempts: int = 0
+    ttl: float = 0.0
 
     @property
     def loses(self) -> bool:
@@ -87,6 +94,10 @@ class Kind:
     def delay(self, number: int) -> float:
         """For so many seconds from its being sent nobody gets the message; 0: for none."""
         return DELAYS_S[number % len(DELAYS_S)] if self.later else 0.0
+
+    def lives(self, number: int) -> float:
+        """Of the message, in seconds; 0: for ever."""
+        return self.ttl if number % 4 == 0 else 0.0
 
     def retry(self, count: int) -> float:
         """For so many seconds nobody gets what is back from a delivery that counts. Args: count: of those before."""
@@ -113,6 +124,16 @@ KINDS: dict[str, Kind] = {
     "selected": Kind(values=4, ordered=NONE, selected=True),
     "named": Kind(program=BY_NAME, fleeting=False),
     "later": Kind({"retry_delay_s": RETRIES_S}, ordered=NONE, later=True, retries=RETRIES_S, taken=0.8),
+    "dying": Kind(
+        {"delivery_limit": 2, "dead_letters": "all"},
+        ordered=NONE,
+        taken=0.3,
+        fleeting=False,
+        roams=True,
+        attempts=2,
+        ttl=0.4,
+    ),
+    "moved": Kind(ordered=NONE, taken=0.3, fleeting=False, roams=True, away=True),
     "once": Kind({"dedupe_window_s": 3600}, program=BY_ID, fleeting=False),
 }
 SHORT = ("groups", "ring", "limit")
@@ -121,7 +142,24 @@ SHORT = ("groups", "ring", "limit")
 
 def name(queue: str) -> str:
     """The name of its kind, if it has one."""
-    return queue.rpartition("-")[2]
+    return queue.removesuffix(AWAY).rpartition("-")[2]
+
+
+def family(queue: str) -> str:
+    """The queue to which is sent what can come to this one."""
+    return queue.removesuffix(DEAD).removesuffix(AWAY)
+
+
+def roams(queue: str) -> bool:
+    """Whether what is in it has come from elsewhere, perhaps, and may go on."""
+    kind = of(family(queue))
+    return kind is not None and kind.roams
+
+
+def others(queue: str) -> list[str]:
+    """The queues beside it to which its messages go: where they are moved to, and as dead letters."""
+    kind = of(queue)
+    return [queue + AWAY, queue + DEAD] if kind is not None and kind.away else [queue + DEAD]
 
 
 def of(queue: str) -> Kind | None:
@@ -149,6 +187,8 @@ def options(queue: str, number: int) -> dict[str, Any]:
     kind = of(queue.removesuffix(DEAD))
     if kind is not None and kind.program == BY_ID:
         return {"message_id": f"id {number}"}
+    if kind is not None and (ttl := kind.lives(number)):
+        return {"ttl": ttl}
     if kind is None or not kind.values:
         return {}
     if kind.levels:

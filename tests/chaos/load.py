@@ -464,9 +464,10 @@ def _declare(connection: Connection, queue: str, durable: bool, declared: dict[s
     connection.declare_queue(queue + DEAD, durable=durable)
     connection.declare_exchange(queue + DEAD, "fanout", durable=True)
     connection.bind(queue + DEAD, queue + DEAD)
-    connection.declare_queue(
-        queue, durable=durable, alternate=queue + DEAD, dead_letters="rejected", arguments={"chaos": 1}, **declared
-    )
+    usual: dict[str, Any] = {"durable": durable, "alternate": queue + DEAD, "dead_letters": "rejected"}
+    connection.declare_queue(queue, arguments={"chaos": 1}, **(usual | declared))
+    for other in kinds.others(queue)[:-1]:
+        connection.declare_queue(other, **usual)
     connection.declare_queue(queue, passive=True)
     connection.declare_exchange(queue + OTHERS, "headers")
     connection.bind(queue + OTHERS, queue, arguments={"x-match": "all"})
@@ -480,7 +481,7 @@ def _declare(connection: Connection, queue: str, durable: bool, declared: dict[s
 
 
 def delete(connection: Connection, queue: str) -> None:
-    for name in (queue, queue + DEAD):
+    for name in (queue, *kinds.others(queue)):
         connection.delete_queue(name)
     for name in (queue + BY_KEY, queue + OTHERS, queue + DEAD):  # the last goes with its last binding, to the first
         connection.delete_exchange(name)
@@ -494,7 +495,8 @@ def drain(connection: Connection, journal: Journal, queues: list[str], until: fl
     ids = iter(range(1, sys.maxsize))
     links = iter(range(1, sys.maxsize))
     left: list[str] = []
-    for queue in [*queues, *(name + DEAD for name in queues)]:
+    dead = [name + DEAD for name in queues]
+    for queue in [*queues, *(other for name in queues for other in kinds.others(name)[:-1]), *dead]:
         hand = Hand(journal, lambda: f"{journal.client}/{next(links)}", ids, connection, queue, 200)
         while not hand.seen_empty(connection) and time.monotonic() < until:
             while hand.fetch(0.1):

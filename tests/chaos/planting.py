@@ -40,7 +40,7 @@ def by_kind(lines: Lines) -> dict[str, Lines]:
     for line in lines:
         queue = line["queue"] if "queue" in line else queues.get(line.get("link", ""))
         if queue is not None:
-            name = kinds.name(queue.removesuffix(DEAD))
+            name = kinds.name(kinds.family(queue))
             found.setdefault(name if name in kinds.KINDS else "", []).append(line)
     for mine in found.values():
         clients = {line["client"] for line in mine}

@@ -13,7 +13,7 @@ from mantamq.client import Connection, Empty, MantaError, Message
 
 from . import body
 from .journal import COMPLETED, LOST, SENT, UNKNOWN, Journal
-from .kinds import STAMP, selector
+from .kinds import STAMP, roams, selector
 
 
 @dataclass
@@ -164,6 +164,8 @@ class Hand:
             more["again"] = True
         if body.stamps(self.queue):
             more["stamp"] = (message.properties or {}).get(STAMP, 0)
+        if roams(self.queue) and (death := body.died(message)):
+            more["died"] = death
         if message.annotations:
             more["notes"] = sorted(message.annotations)
         # The next broker is counted when it has all links of the connection; a receiver may have its messages before.

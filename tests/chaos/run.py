@@ -238,10 +238,13 @@ class Round:
         ]
         tasks.append(self._task("browser", 0, [self._kept, self._alone, queues[0], *looked_at], 0.0))
         if self._kinds:
-            tasks += [self._task("taker", index, self._kinds, 0.0) for index in range(settings.takers)]
+            away = [queue + kinds.AWAY for queue in self._kinds if kinds.KINDS[kinds.name(queue)].away]
+            tasks += [self._task("taker", index, [*self._kinds, *away], 0.0) for index in range(settings.takers)]
             tasks.append(self._task("observer", 0, [q for q in self._kinds if kinds.KINDS[kinds.name(q)].most], 0.0))
         if self._pushed:
             tasks += [self._task("pusher", index, self._pushed, settings.pushed) for index in range(2)]
+        if roaming := [queue for queue in self._kinds if kinds.roams(queue)]:
+            tasks.append(self._task("operator", 0, roaming, 0.0))
         for index in range(PROGRAMS * len(self._of_programs)):
             tasks.append(self._program(index, self._of_programs[index // PROGRAMS]))
         for task in tasks:
@@ -255,7 +258,7 @@ class Round:
         return True
 
     def _task(self, role: str, index: int, queues: list[str], rate: float) -> Task:
-        client = f"{role if role == 'program' else role[0]}{index + 1}"
+        client = f"{role if role in ('program', 'operator') else role[0]}{index + 1}"
         journal = str(self._folder / f"{client}.jsonl")
         seed = self._chance.randrange(1 << 32)
         return Task(client, role, queues, journal, str(self._addresses), index, seed, rate, True)
@@ -344,6 +347,7 @@ class Round:
         self._leave(crowd)
         stuck = crowd.finish("sender", 3 * PATIENCE_S)
         stuck += crowd.finish("program", 4 * PATIENCE_S)
+        stuck += crowd.finish("operator", 4 * PATIENCE_S)
         stuck += crowd.finish("pusher", 3 * PATIENCE_S)
         stuck += crowd.finish("browser", 3 * PATIENCE_S)
         for role in RECEIVERS:
@@ -407,4 +411,6 @@ def judge(folder: Path, strict: bool) -> Verdict:
 
 
 def _has_begun(journal: Path) -> bool:
-    return journal.exists() and any(line["op"] in ("send", "deliver", "browse", "look") for line in read_lines(journal))
+    return journal.exists() and any(
+        line["op"] in ("send", "deliver", "browse", "look", "roam") for line in read_lines(journal)
+    )

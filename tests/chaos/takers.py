@@ -14,6 +14,9 @@ from .load import ANSWER_S, CHOICES, PATIENCE_S, Client, GivenUp, Receiving, Sen
 from .receiving import Hand
 
 LOOK_S = 0.1
+LEFT_DEAD = 5
+"""So many dead letters are not redriven: what they say of themselves is seen when their queue is drained."""
+IN_VAIN = (0.25, "release"), (0.3, "reject"), (0.34, ""), (0.5, "modify")
 OFTEN = (0.06, "release"), (0.07, "reject"), (0.09, ""), (0.15, "modify")
 CLOSES, CLOSES_ALONE, AGAIN = 0.006, 0.05, 0.2
 """How likely a receiver ends after a turn, and another begins instead of a turn: somebody else may be quicker."""
@@ -114,7 +117,8 @@ class Taking(Receiving):
             hand.sync(PATIENCE_S, ANSWER_S, GivenUp)
 
     def _choices(self, hand: Hand) -> tuple[tuple[float, str], ...]:
-        return OFTEN if kinds.KINDS[kinds.name(hand.queue)].later else CHOICES
+        kind = kinds.KINDS[kinds.name(hand.queue)]
+        return IN_VAIN if kind.attempts else OFTEN if kind.later else CHOICES
 
     def _later(self, hand: Hand) -> float:
         late = kinds.KINDS[kinds.name(hand.queue)].later and self.random.random() < 0.7
@@ -131,6 +135,30 @@ class Pushing(Sending):
 
     def _capacity(self) -> int:
         return self.random.choice((5, 5, 10, 10, 15, 15, 30, 1000))
+
+
+class Operating(Client):
+    """Now and then has messages go on to another queue, or back to where they died: all of them, or some."""
+
+    def work(self, connection: Connection) -> None:
+        until = time.monotonic() + self.random.expovariate(1 / 15)
+        while not self.stopping.is_set() and time.monotonic() < until:
+            for queue in self.task.queues:
+                self._send_on(connection, queue)
+            self.stopping.wait(self.random.uniform(0.3, 1.5))
+
+    def _send_on(self, connection: Connection, queue: str) -> None:
+        began, count = time.monotonic(), self.random.choice((0, 0, 1, 5, 50))
+        if kinds.KINDS[kinds.name(queue)].away:
+            source, to = self.random.sample((queue, queue + kinds.AWAY), 2)
+            done = connection.move(source, to, count)
+        else:
+            source, to = queue + kinds.DEAD, ""
+            most = connection.queue(source)["messages"] - LEFT_DEAD
+            if most <= 0:
+                return
+            done = connection.redrive(source, count=min(count or most, most))
+        self.journal.write("roam", queue=source, to=to, began=round(began, 6), moved=done.moved, left=done.left)
 
 
 class Observing(Client):

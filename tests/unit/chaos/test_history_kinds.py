@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from chaos_later import later
 from chaos_programs import programs
+from chaos_roaming import dying, moved
 from chaos_story import Story
 
 from tests.chaos import body, history, history_kinds, kinds, planting, plants
@@ -485,6 +486,9 @@ def play(story: Story, kind: str) -> None:
     queue = f"x-{kind}"
     if kinds.KINDS[kind].program:
         programs(story, queue)
+        return
+    if kinds.KINDS[kind].roams:
+        (moved if kinds.KINDS[kind].away else dying)(story)
         return
     if kinds.KINDS[kind].later:
         later(story, queue)
