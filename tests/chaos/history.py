@@ -72,7 +72,7 @@ def check(history: History, strict: bool = False, minimum: Mapping[str, int] | N
         rule(facts)
     history_roaming.judge(history, say, (_accepted_once, _flagged, _counts_rise))
     if strict:
-        _strict(facts)
+        _strict(facts, history)
     for name, least in (minimum or {}).items():
         if say.counts[name] < least:
             say.found("vacuous", f"only {say.counts[name]} of {name}, and {least} are the least that prove something")
@@ -405,7 +405,7 @@ def _browsed(facts: Facts) -> None:
                             say.found("browse", f"{name} does not see number {number} of {producer}, complete before")
 
 
-def _strict(facts: Facts) -> None:
+def _strict(facts: Facts, whole: History) -> None:
     """Without faults nothing is unknown, nothing breaks, and nothing comes twice unless somebody gave it back."""
     history, say = facts.history, facts.say
     for name in ("transfers unknown", "transfers failed", "accepts unknown", "accepts lost", "releases unknown",
@@ -413,6 +413,7 @@ def _strict(facts: Facts) -> None:
         if say.counts[name]:
             say.found("uncalled for", f"{say.counts[name]} {name}, and there were no faults")
     history_kinds.lost_with_reason(facts)
+    history_roaming.expired_in_time(whole, say)
     closings: dict[str, list[tuple[float, float]]] = defaultdict(list)  # when what was not fetched went back
     for link in history.links.values():
         if link.role == "receiver" and link.closed != NEVER:

@@ -16,6 +16,8 @@ from .journal import ACCEPT, COMPLETED, DEAD, FAILED, LOST, REFUSED, REJECT, Del
 from .kinds import AWAY, Kind, family, of, roams
 from .kinds import others as beside
 
+EXPIRED_S = 2.0
+"""So long after its time nobody gets a message: a second, and what a machine with much to do takes."""
 Roamers = dict[tuple[str, int], list[Delivery]]
 """Producer and number -> all deliveries, from whatever queue."""
 
@@ -148,6 +150,20 @@ def _died(
         may = may and transfer is not None and delivery.t >= transfer.sent + lives - EARLY_S
     if not may or at not in (queue, queue + AWAY):
         say.found("cause", f"{where}, and cannot have died in {at} by {cause} after {times} deliveries")
+
+
+def expired_in_time(history: History, say: Verdict) -> None:
+    """Without faults, nobody gets what has expired long since, unless it has died since then and was redriven."""
+    for delivery in history.deliveries:
+        kind = of(delivery.queue)
+        if kind is None or not kind.roams or delivery.died or not (lives := kind.lives(delivery.number)):
+            continue
+        transfer = history.transfers.get((delivery.queue, delivery.producer), {}).get(delivery.number)
+        if transfer is not None and transfer.outcome == COMPLETED:
+            say.counts["expiry checks"] += 1
+            if delivery.since > transfer.done + lives + EXPIRED_S:
+                sent = f"message {delivery.number} of {delivery.producer}, complete at {transfer.done:.3f}"
+                say.found("expired", f"{sent}, lives {lives:g} s, and came to {delivery}, after {delivery.since:.3f}")
 
 
 def _moved(history: History, queue: str, found: Roamers, say: Verdict) -> None:

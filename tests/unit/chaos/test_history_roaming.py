@@ -89,6 +89,19 @@ def test_a_message_comes_back_so_often_at_most(story, count, found):
     assert story.rules() == ({"attempts"} if found else set())
 
 
+@pytest.mark.parametrize(
+    ("idle", "died", "found"), [(0, None, False), (9, None, True), (9, ["expired", 0, DYING], False)]
+)
+def test_nobody_gets_what_has_expired_long_since(story, idle, died, found):
+    s, r = story.open("s1", DYING), story.open("r1", DYING)
+    story.open("drain", DYING + DEAD)
+    story.send(s, 3, "failed", queue=DYING)
+    story.send(s, 1, queue=DYING)
+    story.t += idle
+    story.consume(r, 4, queue=DYING, **({"died": died} if died else {}))
+    assert ("expired" in story.rules(strict=True)) == found
+
+
 @pytest.mark.parametrize("where", [MOVED, MOVED + AWAY, MOVED + DEAD])
 def test_each_of_its_queues_is_drained(story, where):
     moved(story)
