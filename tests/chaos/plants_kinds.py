@@ -131,7 +131,8 @@ def _refused_early(lines: Lines) -> Lines:
 
 def _refused_appears(lines: Lines) -> Lines:
     """What came is called refused."""
-    one = _middle(accepted_once(lines, "limit"))
+    sends, taken = _sends(lines, "limit"), accepted_once(lines, "limit")
+    one = _middle([each for each in taken if sends[each["producer"], each["number"]][2] < FAR])
     told: Lines = []
     for line in lines:
         mine = line["op"] == "send" and line["client"] == one["producer"] and line["outcome"] == "completed"
@@ -147,24 +148,42 @@ def _middle(found: Lines) -> Line:
     return found[len(found) // 2]
 
 
+def _sends(lines: Lines, kind: str) -> dict[tuple[str, int], tuple[str, float, float]]:
+    """Producer and number -> link, when it was sent, and when it was complete (`FAR` if that is not known); of what was not
+    refused."""
+    queues, found = queues_of(lines), dict[tuple[str, int], tuple[str, float, float]]()
+    for line in lines:
+        if line["op"] != "send" or kinds.name(queues[line["link"]]) != kind:
+            continue
+        for one in ((line["client"], number) for number in range(line["first"], line["last"] + 1)):
+            if line["outcome"] == "sent":
+                found[one] = line["link"], line["t"], FAR
+            elif line["outcome"] == "completed":
+                found[one] = (*found[one][:2], line["t"])
+            elif line["outcome"] != "unknown":
+                del found[one]
+    return found
+
+
+def _newest(sends: dict[tuple[str, int], tuple[str, float, float]], kind: str) -> tuple[str, int] | None:
+    """The last that was sent; where newer ones of its key take the place of others, one that surely was the last of its."""
+    complete = [one for one, (_, _, done) in sends.items() if done < FAR]
+    what = kinds.KINDS[kind]
+    for one in sorted(complete, key=lambda one: (sends[one][1], one[1]), reverse=True):
+        link, t, _ = sends[one]
+        others = [o for o in sends if o != one and what.key(o[1]) == what.key(one[1])] if what.newest else []
+        if all(sends[o][2] < t or (sends[o][0] == link and o[1] < one[1]) for o in others):
+            return one
+    return None
+
+
 def _newest_gone(kind: str) -> Callable[[Lines], Lines]:
     """The last that was sent is gone, though nothing came after it."""
 
     def sow(lines: Lines) -> Lines:
-        sent: dict[tuple[str, int], float] = {}
-        queues = queues_of(lines)
-        for line in lines:
-            if line["op"] == "send" and line["outcome"] == "sent" and kinds.name(queues[line["link"]]) == kind:
-                sent |= {(line["client"], number): line["t"] for number in range(line["first"], line["last"] + 1)}
-        complete = {
-            (line["client"], number)
-            for line in lines
-            if line["op"] == "send" and line["outcome"] == "completed" and kinds.name(queues[line["link"]]) == kind
-            for number in range(line["first"], line["last"] + 1)
-        }
-        if not complete:
+        newest = _newest(_sends(lines, kind), kind)
+        if newest is None:
             raise NoPlace
-        newest = max(complete, key=lambda one: (sent[one], one[1]))
         for line in _deliveries(lines, kind):
             if (line["producer"], line["number"]) == newest:
                 lines = without(lines, line)
