@@ -86,6 +86,26 @@ class QueueKeywords(TypedDict, total=False):
     dedupe_window_count: int | None
 
 
+class PolicyKeywords(TypedDict, total=False):
+    """The settings of `add_policy`, by keyword; None: not given."""
+
+    max_count: int | None
+    max_size: int | None
+    overflow: str | None
+    flow_stop_count: int | None
+    flow_resume_count: int | None
+    flow_stop_size: int | None
+    flow_resume_size: int | None
+    message_ttl_s: float | None
+    expires_s: float | None
+    delivery_limit: int | None
+    retry_delay_s: Sequence[float] | None
+    retry_delay_min_s: float | None
+    retry_delay_max_s: float | None
+    dead_letters: str | None
+    dead_letter_key: str | None
+
+
 TYPED = {"max_count": "qpid.max_count", "max_size": "qpid.max_size", "overflow": "qpid.policy_type",
          "priorities": "qpid.priorities", "last_value_key": "qpid.last_value_queue_key",
          "group_key": "qpid.group_header_key", "fair_key": "manta.fair_key",
@@ -171,7 +191,10 @@ def _add_policy(
     name: str, pattern: str, priority: int, operator: bool, alternate: str, arguments: dict[str, Any] | None,
     **typed: Any,
 ) -> _Ask[bool]:  # fmt: skip
-    given = _with_typed(arguments, {keyword: value for keyword, value in typed.items() if value is not None})
+    said = {keyword: value for keyword, value in typed.items() if value is not None}
+    if "retry_delay_s" in said:
+        said["retry_delay_s"] = list(said["retry_delay_s"])
+    given = _with_typed(arguments, said)
     what = {"name": name, "pattern": pattern, "arguments": given, "priority": priority, "operator": operator}
     return _Ask("add_policy", what | {"alternate": alternate}, _changed, POLICIES)
 
@@ -474,22 +497,27 @@ class Management:
 
     def add_policy(
         self, name: str, pattern: str, *, priority: int = 0, operator: bool = False, alternate: str = "",
-        arguments: dict[str, Any] | None = None, max_count: int | None = None, max_size: int | None = None,
-        overflow: str | None = None, delivery_limit: int | None = None, dead_letters: str | None = None,
-        dead_letter_key: str | None = None,
+        arguments: dict[str, Any] | None = None, **settings: Unpack[PolicyKeywords],
     ) -> bool:  # fmt: skip
-        """Have queues whose names fit a pattern get settings that they do not name themselves, from now on: those that
-        are declared after this. What a queue has got stays, whatever becomes of the policy. One of that name is
-        replaced. Of several that fit, the one with the highest priority is the queue's, and no other.
+        """Have queues whose names fit a pattern get settings that they do not name themselves: those that are there,
+        with all that is in them, and those that are declared after this, for as long as the policy is there. One of
+        that name is replaced. Of several that fit, the one with the highest priority is the queue's, and no other.
+
+        What is sent when this has returned finds the queues so. Where a limit is less than what a queue holds, the
+        oldest go at once if they would go for another message (overflow ring or dead-letter), and else what comes is
+        refused. Messages that are there keep the time that they had to live.
 
         Args:
             pattern: a regular expression that is searched for in the name: `^orders[.]`; without back references, and
                 without what looks ahead or behind, so that none takes long.
             priority: the highest one wins; of equals the name that comes first.
             operator: the numbers are the most that a queue gets, whatever it or another policy says; of max_count,
-                max_size and delivery_limit. These have names and priorities of their own.
-            alternate: as of `declare_queue`, as are the others; where there is no such exchange, the queue has none.
+                max_size, message_ttl_s, expires_s and delivery_limit. These have names and priorities of their own.
+            alternate: as of `declare_queue`, as are `settings`; where there is no such exchange, the queue has none.
             arguments: the same by brokers' names, such as "x-max-length".
+            settings: max_count, max_size, overflow, flow_stop_count, flow_resume_count, flow_stop_size,
+                flow_resume_size, message_ttl_s, expires_s, delivery_limit, retry_delay_s,
+                retry_delay_min_s, retry_delay_max_s, dead_letters, dead_letter_key.
 
         Returns:
             Whether it is new, or another one than before.
@@ -498,16 +526,10 @@ class Management:
             Invalid: it is no pattern, and where; or it sets nothing, or what no policy can set. Unavailable: a member
                 of the cluster is of an older version.
         """
-        return self._ask(
-            _add_policy(
-                name, pattern, priority, operator, alternate, arguments, max_count=max_count, max_size=max_size,
-                overflow=overflow, delivery_limit=delivery_limit, dead_letters=dead_letters,
-                dead_letter_key=dead_letter_key,
-            )
-        )  # fmt: skip
+        return self._ask(_add_policy(name, pattern, priority, operator, alternate, arguments, **settings))
 
     def delete_policy(self, name: str, operator: bool = False) -> None:
-        """Delete a policy; queues that have got something by it keep that. Raises NotFound."""
+        """Delete a policy: what queues have got by it they have no more. Raises NotFound."""
         self._ask(_delete_policy(name, operator))
 
     def policies(self) -> list[Description]:
@@ -692,18 +714,10 @@ class AsyncManagement:
 
     async def add_policy(
         self, name: str, pattern: str, *, priority: int = 0, operator: bool = False, alternate: str = "",
-        arguments: dict[str, Any] | None = None, max_count: int | None = None, max_size: int | None = None,
-        overflow: str | None = None, delivery_limit: int | None = None, dead_letters: str | None = None,
-        dead_letter_key: str | None = None,
+        arguments: dict[str, Any] | None = None, **settings: Unpack[PolicyKeywords],
     ) -> bool:  # fmt: skip
         """As `Connection.add_policy`."""
-        return await self._ask(
-            _add_policy(
-                name, pattern, priority, operator, alternate, arguments, max_count=max_count, max_size=max_size,
-                overflow=overflow, delivery_limit=delivery_limit, dead_letters=dead_letters,
-                dead_letter_key=dead_letter_key,
-            )
-        )  # fmt: skip
+        return await self._ask(_add_policy(name, pattern, priority, operator, alternate, arguments, **settings))
 
     async def delete_policy(self, name: str, operator: bool = False) -> None:
         """As `Connection.delete_policy`."""

@@ -171,7 +171,7 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_request_reply.py::test_what_cannot_be_routed_fails_at_once",
     ],
     "Policies give queues by the pattern of their names": [
-        "tests/unit/client/test_policies.py::test_queues_that_are_declared_after_it_get_what_it_says",
+        "tests/unit/client/test_policies.py::test_queues_get_what_it_says_for_as_long_as_it_is_there",
         "tests/unit/protocol/wiring/test_queue_policies.py::test_a_queue_gets_what_the_policy_of_its_name_says",
         "tests/unit/client/cli/test_cli.py::test_policies",
     ],
@@ -187,8 +187,19 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/protocol/wiring/test_queue_policies.py::test_an_alternate_is_a_policys_where_it_is_there",
         "tests/unit/protocol/wiring/test_name_patterns.py::test_no_pattern_takes_long",
     ],
-    "What a queue has got when it was declared stays": [
-        "tests/unit/protocol/wiring/test_queue_policies.py::test_what_is_there_stays_as_it_was_declared",
+    "A policy that comes, changes or goes": [
+        "tests/unit/client/test_policies.py::test_queues_get_what_it_says_for_as_long_as_it_is_there",
+        "tests/unit/client/test_policies.py::test_what_is_in_a_queue_follows_too",
+        "tests/unit/protocol/wiring/test_queue_policies.py"
+        "::test_what_is_there_follows_and_keeps_what_it_was_declared_with_apart",
+        "tests/unit/protocol/queue/test_arrangement.py::test_without_the_policy_it_is_what_it_was",
+    ],
+    "A limit that is less than what a queue holds": [
+        "tests/unit/protocol/queue/test_arrangement.py::test_the_oldest_go_at_once_from_what_becomes_a_smaller_ring",
+        "tests/unit/protocol/queue/test_arrangement.py"
+        "::test_what_becomes_a_smaller_queue_that_refuses_keeps_what_it_has",
+        "tests/unit/protocol/queue/test_arrangement.py::test_what_comes_from_a_broker_that_did_not_know_is_not_refused",
+        "tests/unit/protocol/queue/test_arrangement.py::test_the_times_to_live_are_of_what_comes_from_there_on",
     ],
     "Queues without a name": [
         "tests/unit/client/test_made_names.py::test_each_has_a_name_like_no_other_and_may_be_used_by_it",

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from ..management import PolicyKeywords
 from .console import Broker, Json, Token, connection, meant_by, say, show
 from .wiring import pairs
 
-KEYWORDS = ("max_count", "max_size", "overflow", "delivery_limit", "dead_letters", "dead_letter_key", "alternate")
+KEYWORDS = (*PolicyKeywords.__annotations__, "alternate")
 COLUMNS = ["name", "pattern", "priority", "operator", "settings"]
 Operators = Annotated[bool, typer.Option("--operator", help="an operator's: the most that a queue gets")]
 
@@ -31,7 +32,7 @@ def policy_add(
     priority: Annotated[int, typer.Option(help="of those that fit, the highest one is the queue's")] = 0,
     operator: Operators = False, broker: Broker = "", token: Token = "", as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Have queues that are declared from now on get settings that they do not name themselves."""
+    """Have queues, those that are there too, get settings that they do not name themselves."""
     given: dict[str, Any] = {}
     arguments: dict[str, Any] = {}
     for key, value in pairs(settings).items():
@@ -51,7 +52,7 @@ def policy_list(broker: Broker = "", token: Token = "", as_json: Json = False) -
 def policy_delete(
     name: str, operator: Operators = False, broker: Broker = "", token: Token = "", as_json: Json = False
 ) -> None:
-    """Delete a policy; queues that have got something by it keep that."""
+    """Delete a policy: what queues have got by it they have no more."""
     with connection(broker, token) as c:
         meant_by(c, broker, f"This would delete the policy {name!r} of a cluster")
         c.delete_policy(name, operator)

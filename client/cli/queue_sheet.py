@@ -62,10 +62,12 @@ def _delayed(status: QueueStatus) -> str:
 
 def _lines(queue: Mapping[str, Any], members: Mapping[str, str]) -> list[tuple[str, str]]:
     status = QueueStatus.read(queue)
-    definition = dict(queue.get("definition", {}))
+    definition, declared = dict(queue.get("definition", {})), queue.get("declared")
     stop, resume = (_levels(definition, f"flow_{word}") for word in ("stop", "resume"))
     for name in [name for name in definition if name.startswith("flow_")]:
         definition.pop(name)
+    if declared is not None:
+        definition = {name: value for name, value in declared.items() if not name.startswith("flow_")}
     more = f"with more than {stop} producers wait, with less than {resume} they go on" if stop else NEVER
     own = [f"{name}={value!r}" for name, value in queue["arguments"].items() if not name.startswith(_BROKERS)]
     return [
@@ -74,6 +76,7 @@ def _lines(queue: Mapping[str, Any], members: Mapping[str, str]) -> list[tuple[s
         ("kind", f"{queue.get('kind', '?')}, {'durable' if status.durable is True else 'transient'}"),
         ("declared with", ", ".join(f"{name}={value!r}" for name, value in definition.items()) or "-"),
         ("own arguments", ", ".join(own) or "-"),
+        ("policies", _policies(queue)),
         ("alternate", queue["alternate"] or "- (rejected messages are discarded)"),
         ("limit", limit_of(queue) or "none"),
         ("flow control", more),
@@ -89,6 +92,14 @@ def _lines(queue: Mapping[str, Any], members: Mapping[str, str]) -> list[tuple[s
         ("consume lock", f"{status.owner or 'nobody has it'}; hand-overs so far: {status.handovers:,}"),
         ("replicas", "\n".join(_replica(broker, members) for broker in queue.get("kept_by", ())) or "-"),
     ]
+
+
+def _policies(queue: Mapping[str, Any]) -> str:
+    """Which are in force, and what they give."""
+    names = [queue["policy"]] if "policy" in queue else []
+    names += [f"{queue['operator_policy']} (operator's)"] if "operator_policy" in queue else []
+    given = ", ".join(f"{name}={value!r}" for name, value in queue.get("policy_definition", {}).items())
+    return f"{' and '.join(names)}: {given or 'nothing besides'}" if names else "-"
 
 
 _BROKERS = ("qpid.", "x-", "manta.")

@@ -1,6 +1,6 @@
 """What a definitions file comes to: declarations, as events of the cluster stream, in an order that works.
 
-Exchanges come first, each behind its alternate, then policies, which act when queues are declared, then queues, then
+Exchanges come first, each behind its alternate, then policies, that no queue is there without them, then queues, then
 bindings: exclusive ones before the others of their key, whose place they would take.
 """
 

@@ -44,7 +44,10 @@ WHY = {
 """Argument of a queue that is not taken over -> why; others mean nothing here."""
 OF_QUEUES = ("queues", "all", "classic_queues", "quorum_queues")
 """What a policy may be applied to that is taken over."""
-IN_POLICIES = ("max-length", "max-length-bytes", "overflow", "delivery-limit", "dead-letter-routing-key")
+IN_POLICIES = (
+    "max-length", "max-length-bytes", "overflow", "message-ttl", "expires", "delivery-limit", "dead-letter-routing-key",
+    "delayed-retry-type", "delayed-retry-min", "delayed-retry-max",
+)  # fmt: skip
 """What a policy sets that means the same here, with x- before it."""
 
 

@@ -81,6 +81,8 @@ class ClusterState:
         outcome = self.wiring.apply(event, index)
         if outcome.changed:
             self.version += 1
+        if outcome.otherwise:
+            self.traits.forget()
         return outcome
 
     def wrote(self) -> list[Entry]:
@@ -113,6 +115,7 @@ class ClusterState:
         the entries behind that which were known committed."""
         self.keeper, self.recovered = keeper, keeper.end
         self.wiring = Wiring.restore(outline.wiring) if outline is not None else Wiring()
+        self.traits.forget()
         self.queue_voters = dict(outline.queue_voters) if outline is not None else {}
         self._voters = list(history.voters)
         for index, entry in enumerate(committed, history.base + 1):
@@ -130,5 +133,6 @@ class ClusterState:
         """Begin at the sync point of an update: the wiring is another broker's."""
         self.keeper.restore(frame)
         self.wiring = Wiring.restore(frame.state)
+        self.traits.forget()
         self.version += 1
         self.applied()

@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from ..queue.settings import QueueSettings
 from ..wire.settings import read
-from ..wiring.definitions import BY_POLICY, Binding, QueueDefinition, given, standard
+from ..wiring.definitions import Binding, QueueDefinition, given, standard
 from ..wiring.relays import relayed
 from ..wiring.wiring import Wiring
 
@@ -34,9 +34,8 @@ def _is_a_clients(one: QueueDefinition) -> bool:
 
 
 def _queue(one: QueueDefinition) -> dict[str, Any]:
-    arguments = given(one.arguments)
-    alternate = "" if one.arguments.get(BY_POLICY, {}).get("alternate") else one.alternate
-    return {"name": one.name, "durable": one.durable, "alternate": alternate, "arguments": arguments}
+    own = one.as_declared
+    return {"name": one.name, "durable": one.durable, "alternate": own.alternate, "arguments": given(own.arguments)}
 
 
 def _link(one: Binding) -> dict[str, Any]:

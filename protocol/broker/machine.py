@@ -143,7 +143,7 @@ class BrokerMachine(Acceptor):
         )  # fmt: skip
         self.queue_changes = QueueChanges(
             self, cluster, requests, self.lifecycle, placement, questions, self.transfers, self.senders,
-            self.receivers, self.dissolutions,
+            self.receivers, self.dissolutions, limits,
         )  # fmt: skip
         self._cluster_rules = _cluster_rules(self)
         self.memory = MemoryWatch(self, cluster, limits, placement.replicas, lambda: self.connections.addresses)
@@ -354,8 +354,8 @@ class BrokerMachine(Acceptor):
     def _restore(self, peer: str, frame: UpdateStart | UpdatePiece) -> None:
         """An update brings the wiring to this broker, which is blank."""
         if self.lifecycle.restore(peer, frame):
-            self.deletions.restored()
-            self.exclusive_queues.restored()
+            for part in (self.deletions, self.exclusive_queues, self.queue_changes):
+                part.restored()
             self.investiture.ordered()
             self.placement.restored()
             self.needs_ack = True

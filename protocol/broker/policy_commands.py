@@ -9,6 +9,7 @@ from msgspec.structs import asdict, replace
 
 from ..errors import INVALID, PeerError
 from ..queue.declared import declared
+from ..queue.described import by_keyword
 from ..queue.settings import DEAD_LETTER, RING, QueueSettings
 from ..wire.policy_events import PutPolicy
 from ..wire.settings import arguments_of, plain, read
@@ -35,12 +36,13 @@ def policy_of(a: AddPolicyArguments) -> PutPolicy:
     arguments, alternate = alternate_in(a.arguments, a.alternate)
     fields, what = (CAPS, "an operator's policy bounds") if a.operator else (FIELDS, "a policy sets")
     may = {name for field in fields for name in arguments_of(QueueSettings)[field][0].names}
+    words = ", ".join(by_keyword(dict.fromkeys(fields, 0)))
     if strange := [name for name in arguments if name not in may]:
-        raise PeerError(INVALID, f"{what} {', '.join(fields)}, not {strange[0]!r}: leave it out")
+        raise PeerError(INVALID, f"{what} {words}, not {strange[0]!r}: leave it out")
     if a.operator and alternate:
-        raise PeerError(INVALID, f"{what} {', '.join(fields)}, not the alternate: leave it out")
+        raise PeerError(INVALID, f"{what} {words}, not the alternate: leave it out")
     if not arguments and not alternate:
-        raise PeerError(INVALID, f"{what} at least one of {', '.join(fields)}: give one")
+        raise PeerError(INVALID, f"{what} at least one of {words}: give one")
     check("queue", arguments)
     settings = declared(arguments)
     if alternate != a.alternate and settings.overflow == RING:  # as in declarations by RabbitMQ's words
@@ -53,7 +55,7 @@ def policy_of(a: AddPolicyArguments) -> PutPolicy:
 
 def described(policy: QueuePolicy) -> dict[str, Any]:
     """A policy as clients are told it: as it was given, and its `settings` by keyword."""
-    settings = read(QueueSettings, policy.arguments)
-    plainly = QueueSettings()
+    settings, plainly = read(QueueSettings, policy.arguments), QueueSettings()
     found = {field: value for field in FIELDS if (value := getattr(settings, field)) != getattr(plainly, field)}
+    found = by_keyword(found)
     return asdict(policy) | {"settings": found | ({"alternate": policy.alternate} if policy.alternate else {})}

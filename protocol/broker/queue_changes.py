@@ -7,6 +7,7 @@ here is the order in which they are told.
 from __future__ import annotations
 
 from ..errors import DELETED, LOST, NOT_FOUND, UNAVAILABLE
+from ..limits import DEFAULT, Limits
 from ..log.outbox import FollowerOutbox
 from ..machine import WantSpare
 from ..wire.deletion_events import Dissolved
@@ -19,6 +20,7 @@ from .dissolutions import Dissolutions
 from .lifecycle import Lifecycle
 from .questions import Questions
 from .queue_placement import INCARNATIONS_PER_BROKER, QueuePlacement
+from .rearrangements import Rearrangements
 from .receivers import Receivers
 from .requests import Requests
 from .senders import Senders
@@ -41,6 +43,7 @@ class QueueChanges:
         senders: Senders,
         receivers: Receivers,
         dissolutions: Dissolutions,
+        limits: Limits = DEFAULT,
     ) -> None:
         self._outbox = outbox
         self._cluster = cluster
@@ -52,6 +55,11 @@ class QueueChanges:
         self._senders = senders
         self._receivers = receivers
         self._dissolutions = dissolutions
+        self._rearrangements = Rearrangements(cluster, requests, limits)
+
+    def restored(self) -> None:
+        """The wiring is another broker's, or an earlier life's."""
+        self._rearrangements.restored()
 
     def rewired(self, event: AnyEvent, outcome: Outcome, index: int) -> None:
         """The event at `index` of the cluster stream has changed the wiring."""
@@ -59,6 +67,7 @@ class QueueChanges:
             why = "" if type(event) is DeleteExchange and event.name == name else ", as nothing is bound to it any more"
             text = f"exchange {name!r} was deleted{why}: declare it and open another sender"
             self._senders.end_all(name, None, NOT_FOUND, text)
+        self._rearrangements.tell(queue for queue in outcome.otherwise if queue.changed == index)
         definition = outcome.queue
         if definition is None:
             return

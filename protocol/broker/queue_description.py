@@ -11,16 +11,29 @@ from ..wiring.definitions import BY_POLICY, QueueDefinition
 
 
 def queue_described(queue: QueueDefinition, report: dict[str, Any]) -> dict[str, Any]:
-    """With what its replica reports."""
+    """With what its replica reports. `definition` is in force; where policies have a part in it, these are named, with
+    what they give (`policy_definition`), and what it was declared with is in `declared`."""
     settings = read(QueueSettings, queue.arguments)
-    declared = {
+    has = definition(settings)
+    in_force = {
         "name": queue.name,
         "id": queue.id,
         "durable": queue.durable,
         "alternate": queue.alternate,
         "arguments": queue.arguments,
         "kind": kind_of(settings),
-        "definition": definition(settings),
+        "definition": has,
     }
+    return in_force | _by_policies(queue, has) | report
+
+
+def _by_policies(queue: QueueDefinition, has: dict[str, Any]) -> dict[str, Any]:
+    if queue.own is None:
+        return {}
     of = queue.arguments.get(BY_POLICY, {})
-    return declared | {name: of[name] for name in ("policy", "operator_policy") if name in of} | report
+    own = definition(read(QueueSettings, queue.own))
+    given = {name: value for name, value in has.items() if own.get(name) != value}
+    if queue.alternate != queue.own_alternate:
+        given["alternate"] = queue.alternate
+    names = {name: of[name] for name in ("policy", "operator_policy") if name in of}
+    return names | {"policy_definition": given, "declared": own}

@@ -126,9 +126,8 @@ class QueuePlacement:
             self._durable.add(definition.id)
         inc = self.incs[definition.id] = self.life
         promised = self._outbox.view.promised
-        host = Host(
-            definition.id, definition.alternate, definition.arguments, promised, blank, inc, voters, definition.durable
-        )  # fmt: skip
+        arguments, alternate = definition.at_first
+        host = Host(definition.id, alternate, arguments, promised, blank, inc, voters, definition.durable)
         self._outbox.send(name, host)
 
     def move(self, definition: QueueDefinition) -> None:

@@ -26,20 +26,26 @@ def headers_of(blob: bytes) -> dict[str, Any]:
 
 
 class Needs(NamedTuple):
-    """Attributes: addressed: it is an exchange's own queue, where each message needs the keys it was sent with. named:
-    as `trait`, of messages whose move names the queue."""
+    """Attributes:
+    addressed: it is an exchange's own queue, where each message needs the keys it was sent with.
+    named: as `trait`, of messages whose move names the queue.
+    since: it may have a say since its policies changed: what it may refuse says that its sender knows.
+    apart: either of `addressed` and `since`.
+    """
 
     trait: Trait | None
     judges: bool
     addressed: bool = False
     named: Trait | None = None
+    since: bool = False
+    apart: bool = False
 
 
 NOTHING = Needs(None, False)
 
 
 class QueueTraits:
-    """Args: definition_of: a queue by its id, which stays what it is. broker: this one."""
+    """Args: definition_of: a queue by its id, which stays what it is until `forget` is called. broker: this one."""
 
     __slots__ = ("_broker", "_definition_of", "_known")
 
@@ -64,11 +70,17 @@ class QueueTraits:
         needs = NOTHING
         if definition is not None:
             settings = read(QueueSettings, definition.arguments)
-            needs = Needs(carried_of(settings), settings.judges, settings.exchange != "", named_of(settings))
+            judges = settings.judges or definition.judged
+            since, addressed = judges and definition.changed > 0, settings.exchange != ""
+            needs = Needs(carried_of(settings), judges, addressed, named_of(settings), since, addressed or since)
         if len(self._known) >= KNOWN:
             self._known.clear()
         self._known[queue] = needs
         return needs
+
+    def forget(self) -> None:
+        """Queues may be otherwise now."""
+        self._known.clear()
 
     def enqueues(
         self, queues: Iterable[str], event: Enqueue, keys: Keys, named: bool = False
@@ -81,11 +93,16 @@ class QueueTraits:
             needs = self.needs(queue)
             if needs.trait is not None:
                 traits = list(map((needs.named if named else None) or needs.trait, event.blobs))
-                parts.append((queue, encode_event(replace(event, traits=traits))))
-            elif needs.addressed:
-                blobs = [addressed(blob, own, self._broker) for blob, own in zip(event.blobs, keys(), strict=True)]
-                parts.append((queue, encode_event(replace(event, blobs=blobs))))
+                parts.append((queue, encode_event(replace(event, traits=traits, judged=needs.since))))
+            elif needs.apart:
+                parts.append((queue, encode_event(self._apart(event, needs, keys))))
             else:
                 plain = plain or encode_event(event)
                 parts.append((queue, plain))
         return parts
+
+    def _apart(self, event: Enqueue, needs: Needs, keys: Keys) -> Enqueue:
+        if needs.since:
+            return replace(event, judged=True)
+        blobs = [addressed(blob, own, self._broker) for blob, own in zip(event.blobs, keys(), strict=True)]
+        return replace(event, blobs=blobs)

@@ -37,6 +37,7 @@ from ..wire.events import (
     Entry,
     Lost,
     Own,
+    Reject,
     Unbind,
     encode_event,
 )
@@ -142,6 +143,8 @@ class QueueCapture(QueueObserver):
                 fact = replace(fact, dropped=done.dropped, aside=done.aside)
             if isinstance(done, PutOff):
                 fact = replace(fact, waits=done.waits)
+            if type(event) is Reject and buffer.alternate != state.alternate:
+                fact = replace(fact, alternate=state.alternate)
         buffer.bytes = size
         capture.term, capture.seq = term, entry.seq
         reporter.note(stream, buffer, encode_fact(fact))

@@ -51,11 +51,12 @@ from ..wire.events import (
     Unbind,
 )
 from ..wire.move_events import DISCARD
-from ..wire.policy_events import DropPolicy, PutPolicy
+from ..wire.policy_events import Configure, DropPolicy, PutPolicy
 from .event_table import Row
 
 _CAUSES = {
-    "enqueue": MAXLEN, "expire": EXPIRED, "dissolve": DELETED, "move": MOVED, "moved": MAXLEN, "move_back": MAXLEN
+    "enqueue": MAXLEN, "configure": MAXLEN, "expire": EXPIRED, "dissolve": DELETED,
+    "move": MOVED, "moved": MAXLEN, "move_back": MAXLEN
 }  # fmt: skip
 """Kind of an event's first row -> why it sets messages aside; others do since messages have come back too often."""
 
@@ -343,6 +344,11 @@ def _named(base: Row, event: Named, done: Applied) -> Iterator[Row]:
     yield base._replace(kind="named_sender", client=event.name, detail=event.holder)
 
 
+def _configure(base: Row, event: Configure, done: Applied) -> Iterator[Row]:
+    text = _json(arguments=event.arguments, alternate=event.alternate)
+    yield base._replace(kind="configure", value=event.index, detail=text)
+
+
 def _json(**fields: Any) -> str:
     return json.dumps(fields, sort_keys=True, default=repr)
 
@@ -358,4 +364,5 @@ _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     Lost: _lost, Supervise: _supervise, InUse: _in_use, Condemn: _condemn, Lift: _condemn, Recount: _recount,
     PutPolicy: _policy, DropPolicy: _policy,
     Named: _named,
+    Configure: _configure,
 }  # fmt: skip

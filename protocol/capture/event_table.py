@@ -48,15 +48,16 @@ class Row(NamedTuple):
             uid; "expire", "due": the time in ms it went by; "delay": that before which nobody gets them; "purge": the
             number asked for (0: all), or of those by a selector the position up to which was looked, as of "move";
             "discard": 1 when a consumer held them; "lost": 1 when an operator ordered it; "dissolved": how many
-            messages of a deleted queue went to its alternate; "credit_stall", "flow_off",
+            messages of a deleted queue went to its alternate; "configure": the index of the event of the cluster's
+            stream by which it is so; "credit_stall", "flow_off",
             "hand_over", "store_opened" (since the store was asked), "disk_free", "store_recovered", "flush_slow": the
             duration in microseconds; "store_damaged": how many bytes of a log cannot be read; "store_checkpoint": its
             size in bytes; "redelivery": the delivery count; "dropped": the events missing here; "alert_*": the level.
         effective: False when the event changed nothing: an acquire without the grant, a settle of messages not held.
         detail: "own", "hand_over": the broker before; "reject": the alternate exchange; "set_aside": why (see
-            `queue/batches.py`); "declare_*": the definition as JSON; "bind", "unbind": the exchange and key;
-            "move": as JSON where the messages go; "dropped": the stream; "disconnect": why; "address": "host:port" for
-            clients; "store_opened": as JSON the life before (0: none), whether the broker begins without a log that
+            `queue/batches.py`); "declare_*", "configure": the definition as JSON; "bind", "unbind": the exchange and
+            key; "move": as JSON where the messages go; "dropped": the stream; "disconnect": why; "address": "host:port"
+            for clients; "store_opened": as JSON the life before (0: none), whether the broker begins without a log that
             votes, and how many entries of the cluster stream were read behind its checkpoint;
             "store_recovered": as JSON the bytes of each log that were read; "store_damaged": as JSON the log, and the
             LSN from which it cannot be read; "alert_*": as JSON which level has reached which threshold.
@@ -95,7 +96,7 @@ LOG_KINDS = (
     "delay", "due", "dead_letter", "evict", "declare_queue", "delete_queue", "declare_exchange", "delete_exchange",
     "bind", "unbind", "join", "leave", "rejoin", "cluster_flow_on", "cluster_flow_off", "lost", "supervise",
     "in_use", "not_in_use", "condemn", "lift", "recount", "dissolve", "dissolved", "put_policy", "drop_policy",
-    "move", "moved", "move_back",
+    "configure", "move", "moved", "move_back",
 )  # fmt: skip
 OBSERVED_KINDS = (
     "connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped", "address",

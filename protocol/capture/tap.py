@@ -255,7 +255,8 @@ def rows_of(frame: Facts, fact: Fact) -> list[Row]:
         done = PutOff(
             fact.effective, fact.lost, fact.positions, dropped=fact.dropped, aside=fact.aside, waits=fact.waits
         )
-    return rows(stream, entry, event, done, fact.time_us, fact.queue, frame.alternate)
+    alternate = frame.alternate if fact.alternate is None else fact.alternate
+    return rows(stream, entry, event, done, fact.time_us, fact.queue, alternate)
 
 
 def _seen(fact: Observation) -> list[Row]:

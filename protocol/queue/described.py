@@ -40,9 +40,12 @@ def definition(settings: QueueSettings) -> dict[str, Any]:
     for what, (stop, resume) in zip(("count", "size"), settings.thresholds, strict=True):
         if stop:
             found |= {f"flow_stop_{what}": stop, f"flow_resume_{what}": resume}
-    return {_keyword(field): value / 1000 if field.endswith(MS) else value for field, value in found.items()}
+    return by_keyword(found)
 
 
-def _keyword(field: str) -> str:
-    """Clients say in seconds what the cluster counts in milliseconds."""
-    return f"{field.removesuffix(MS)}_s" if field.endswith(MS) else field
+def by_keyword(found: dict[str, Any]) -> dict[str, Any]:
+    """Settings as clients say them: in seconds what the cluster counts in milliseconds."""
+    return {
+        f"{field.removesuffix(MS)}_s" if field.endswith(MS) else field: value / 1000 if field.endswith(MS) else value
+        for field, value in found.items()
+    }

@@ -59,34 +59,45 @@ def dead_lettering(state: QueueState, settings: QueueSettings) -> list[StatePoli
     return policies
 
 
-def policies_of(state: QueueState, settings: QueueSettings) -> Policies:
-    """The policies of a queue with these settings, before anything is applied."""
-    of_state = dead_lettering(state, settings)
-    before = len(of_state)
+class Kind(NamedTuple):
+    """What a queue stays whatever policies come and go: they are rules for messages that are kept as they are.
+
+    Attributes:
+        of_state: those of its policies that are part of the state, but for groups. oldest: of a ring.
+    """
+
+    of_state: tuple[StatePolicy, ...] = ()
     order: DeliveryOrder | None = None
-    oldest: Oldest | None = None
     groups: MessageGroups | None = None
-    if (trait := trait_of(settings)) is not None:
-        if settings.group_key:
-            groups = MessageGroups(state, trait)
-        elif settings.last_value_key:
-            of_state.append(LastValue(state, trait))
-        elif settings.fair_key:
-            order = turns = ByTurns(state, trait)
-            of_state.append(turns)
-        else:
-            order = by_priority = (
-                ByShares(state, trait, settings.shares) if settings.shares else ByPriority(state, trait)
-            )
-            of_state.append(by_priority)
-            oldest = by_priority.lowest
-    if settings.exchange:
-        of_state.append(Relay(state, settings))
+    oldest: Oldest | None = None
+
+
+def kind_of(state: QueueState, settings: QueueSettings) -> Kind:
+    """What kind of queue one with these settings is, before anything is applied."""
+    relays = (Relay(state, settings),) if settings.exchange else ()
+    if (trait := trait_of(settings)) is None:
+        return Kind(relays)
+    if settings.group_key:
+        return Kind(relays, groups=MessageGroups(state, trait))
+    if settings.last_value_key:
+        return Kind((LastValue(state, trait), *relays))
+    if settings.fair_key:
+        turns = ByTurns(state, trait)
+        return Kind((turns, *relays), turns)
+    by_priority = ByShares(state, trait, settings.shares) if settings.shares else ByPriority(state, trait)
+    return Kind((by_priority, *relays), by_priority, oldest=by_priority.lowest)
+
+
+def policies_of(state: QueueState, settings: QueueSettings, kind: Kind | None = None) -> Policies:
+    """The policies of a queue with these settings, before anything is applied; or, of a queue of that kind, from the
+    next event on."""
+    kind = kind_of(state, settings) if kind is None else kind
+    of_state = [*dead_lettering(state, settings), *kind.of_state]
     if settings.overflow in (RING, RING_STRICT, DEAD_LETTER) and settings.limited:
-        ring = Ring(state, settings, oldest, settings.fair_key != "" or len(of_state) == before)
+        ring = Ring(state, settings, kind.oldest, settings.fair_key != "" or not kind.of_state)
         of_state += ring, RingAgain(ring)
-    if groups is not None:  # behind what drops messages that consumers hold
-        of_state.append(groups)
+    if kind.groups is not None:  # behind what drops messages that consumers hold
+        of_state.append(kind.groups)
     limit = Limit(state, settings) if settings.refuses else None
     if limit is not None:  # before all that follows what has come in
         of_state.append(limit)
@@ -96,6 +107,6 @@ def policies_of(state: QueueState, settings: QueueSettings) -> Policies:
         of_state.append(ProducerFlow(state, settings))
     if settings.leaves_letters:
         of_state.append(Late(state))
-    if groups is not None:
-        return Policies(groups, groups, tuple(of_state))
-    return Policies(order or Fifo(state.available), AnyConsumer(), tuple(of_state))
+    if kind.groups is not None:
+        return Policies(kind.groups, kind.groups, tuple(of_state))
+    return Policies(kind.order or Fifo(state.available), AnyConsumer(), tuple(of_state))

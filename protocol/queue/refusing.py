@@ -5,6 +5,9 @@ how messages were gathered on their way. A message that is larger than the limit
 has one, rings too. A refused message has come and gone at once, and taken a position: which message is where does not
 depend on the kind of a queue. Its sender is told (`replica/verdicts.py`).
 
+At a limit that a queue has got since it was declared only that is refused which comes from brokers that knew of it, and
+wait for what becomes of it (`Enqueue.judged`): what the others had sent by then is complete when it is in the stream.
+
 A queue that destroys itself at its limit refuses the message that would exceed it, loses all that is in it at that
 place of its stream, and refuses all that come behind, until its brokers have deleted it (`broker/self_destruction.py`).
 """
@@ -28,10 +31,19 @@ class Limit(Guard):
         self._destroys = settings.overflow == SELF_DESTRUCT
         self._max_count = settings.max_count
         self._max_size = settings.max_size
+        self._since = state.configured.index > 0
+        self._before = state.configured.refused
+
+    @property
+    def destroyed(self) -> bool:
+        """Whether the queue has destroyed itself: nothing comes in any more."""
+        return self._destroys and self._state.refused > self._before
 
     def admits(self, event: Enqueue) -> bool:
+        if self._since and not event.judged:
+            return True
         blobs, count, size = event.blobs, self._max_count, self._max_size
-        if self._destroys and self._state.refused:
+        if self.destroyed:
             return False
         if self._overflow in ROLLING:  # what is in it makes room
             return not size or all(weight(blob) <= size for blob in blobs)
@@ -44,7 +56,7 @@ class Limit(Guard):
         if message.client and message.numbers[0] <= state.numbers.last(message.client):
             return False
         size = self._max_size
-        if (size and weight(blob) > size) or (self._destroys and state.refused):
+        if (size and weight(blob) > size) or self.destroyed:
             return True
         if self._overflow in ROLLING:
             return False
@@ -78,7 +90,7 @@ class Limit(Guard):
             state.numbers.note(message.client, number)
             state.refusals.note(message.client, number)
         dropped = [(position, position, False)]
-        if self._destroys and state.refused == 1:
+        if self._destroys and state.refused == self._before + 1:
             gone = list(in_order(state))
             dropped += ((first, last, held(state, first)) for first, last in gone)
             state.tallies.purged += state.discard(gone)

@@ -18,6 +18,7 @@ import msgspec
 
 from ..errors import BAD_FRAME, PeerError
 from ..ranges import RangeSet, pairs
+from .configured import Configured
 
 
 class Counters(msgspec.Struct, array_like=True, frozen=True):
@@ -93,6 +94,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
         named, holders: named senders (`NamedSenders.told`).
         ids, id_times: which message ids came lately, and when (`KnownIds.told`).
         delayed: (position, when it is due).
+        configured: what policies have made of it since it was declared.
     """
 
     index: int
@@ -129,6 +131,7 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
     moves: list[tuple[str, int, int, int, int]] = []
     named: list[tuple[str, int]] = []
     holders: list[tuple[str, str]] = []
+    configured: Configured = Configured()
 
     def for_minor_2(self) -> QueueSnapshot:
         """The same for a program that passes over `marks`: every delivery count is in `deliveries`."""

@@ -11,6 +11,7 @@ the same for one message and for a thousand.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from functools import partial
 
 import msgspec
@@ -20,6 +21,7 @@ from ..wire.events import (
     Accept,
     Acquire,
     AnyEvent,
+    Configure,
     DeadLetterDone,
     Dissolve,
     Due,
@@ -42,6 +44,7 @@ from . import come_before
 from .acquisitions import Acquisitions
 from .applied import Applied
 from .batches import NOBODY, REJECTED, Batches
+from .configured import Configured
 from .consume_lock import own
 from .delayed import Delayed
 from .delivery_counts import DeliveryCounts
@@ -50,6 +53,7 @@ from .enqueue_times import EnqueueTimes
 from .expiry_times import ExpiryTimes
 from .fence import Fence
 from .known_ids import KnownIds
+from .leaving import expire, purge
 from .move_rules import move, moved
 from .named_senders import NamedSenders
 from .origins import Origins
@@ -84,6 +88,7 @@ class QueueState:
         turn: of a queue whose levels have shares, whose turn it is (`shares.py`).
         tallies: what is counted, and decides nothing. wired, wired_next: see `relay.py`.
         flow_stopped, flow_stopped_count: it holds its producers back; how often it has begun to.
+        configured: what has become of it since it was declared; arrange: has it follow that (`arrangement.py`).
     """
 
     def __init__(self, id: str, alternate: str = "") -> None:
@@ -109,6 +114,7 @@ class QueueState:
         self.turn: tuple[int, int] | None = None
         self._apply = _rules(self)
         self.policies: list[StatePolicy] = []
+        self.configured, self.arrange = Configured(), lambda: None
 
     def apply(self, event: AnyEvent | None) -> Applied:
         """Apply the next committed event; one of another kind, or None (of a newer kind than these), does nothing."""
@@ -121,6 +127,12 @@ class QueueState:
         self.policies.append(policy)
         for kind in policy.events:
             self._apply[kind] = followed(self._apply[kind], policy)
+
+    def replace(self, policies: Iterable[StatePolicy]) -> None:
+        """These, and no others, are part of this state from the next event on."""
+        self._apply, self.policies = _rules(self), []
+        for policy in policies:
+            self.include(policy)
 
     # ---- one rule per event
 
@@ -201,7 +213,7 @@ class QueueState:
 
     def set_aside(self, ranges: list[tuple[int, int]], cause: str, broker: str = NOBODY) -> Applied:
         """These, which nobody holds, are on their way to the alternate from this event on."""
-        self._withdraw(ranges)
+        self.withdraw(ranges)
         for first, last in ranges:
             self.dead_lettering.add(first, last)
         self.batches.begin(self.index, broker, ranges, cause)
@@ -214,27 +226,14 @@ class QueueState:
         self.dead_lettered += self.dequeue(gone)
         return Applied(positions=gone)
 
-    def _expire(self, event: Expire) -> Applied:
-        due = self.expiry.due(event, self.available, self.delayed.ranges)
-        self._withdraw(due)
-        self.expired += self.dequeue(due)
-        return Applied(positions=due)
-
-    def _purge(self, event: Purge) -> Applied:
-        gone = self.available.head(event.count or self.available.count)
-        if self.delayed and not event.count:
-            gone = sorted([*gone, *self.delayed.ranges])
-        self.tallies.purged += self.discard(gone)
-        return Applied(positions=gone)
-
     def discard(self, ranges: list[tuple[int, int]]) -> int:
         """So many messages go that are available, or held by a consumer, whose settlement is then lost."""
-        self._withdraw(ranges)
+        self.withdraw(ranges)
         self.tallies.revoked += self.acquired.drop(ranges)
         self.discarded += (count := self.dequeue(ranges))
         return count
 
-    def _withdraw(self, ranges: list[tuple[int, int]]) -> None:
+    def withdraw(self, ranges: list[tuple[int, int]]) -> None:
         """Those of these that nobody holds, available or delayed, are neither any more."""
         for first, last in ranges:
             self.available.remove(first, last)
@@ -311,6 +310,7 @@ class QueueState:
             times=self.times.flat(self.live(), self.next_position),
             **come_before.told(self),
             delayed=list(self.delayed.due.items()),
+            configured=self.configured,
         )
 
     def restore(self, snapshot: QueueSnapshot) -> None:
@@ -335,6 +335,8 @@ class QueueState:
         self.tallies = snapshot.tallies.copy()
         for name in COUNTERS:
             setattr(self, name, getattr(snapshot.counters, name))
+        self.configured = snapshot.configured
+        self.arrange()
 
     def live(self) -> RangeSet:
         """Positions of all messages that are not gone."""
@@ -369,9 +371,9 @@ def _rules(state: QueueState) -> dict[type, Rule]:
         Release: state._release,
         Reject: state._reject,
         Own: partial(own, state),
-        Expire: state._expire,
+        Expire: partial(expire, state),
         Due: lambda event: Applied(positions=state.delayed.become_due(event, state.available)),
-        Purge: state._purge,
+        Purge: partial(purge, state),
         Move: partial(move, state),
         Moved: partial(moved, state),
         DeadLetterDone: state._dead_letter_done,
@@ -382,4 +384,5 @@ def _rules(state: QueueState) -> dict[type, Rule]:
         Modify: state._release,
         Dissolve: lambda event: Applied(effective=False),
         Named: state.named.begins,
+        Configure: lambda event: Applied(effective=False),
     }

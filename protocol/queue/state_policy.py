@@ -83,7 +83,9 @@ def one_by_one(rule: Rule, guard: Guard | None = None) -> Rule:
             expires = [0, expiry[index]] if index in expiry else []
             traits, whose = event.traits[index : index + 1], numbered(origins[index : index + 1])
             delay = [0, delays[index]] if index in delays else []
-            message = Enqueue(event.client, number, [blob], expires, traits, *whose, event.at_ms, delay)
+            message = Enqueue(
+                event.client, number, [blob], expires, traits, *whose, event.at_ms, delay, event.judged
+            )  # fmt: skip
             one = guard.refused(message) if guard is not None and guard.refuses(message) else rule(message)
             done.effective = done.effective or one.effective
             positions.update(one.positions)

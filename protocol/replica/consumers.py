@@ -24,7 +24,7 @@ from ..wire.events import Expire, Release
 from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Drained, Settle, Settled
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
-from .settlements import PATIENT, Settlements, Settling, common
+from .settlements import PATIENT, Releases, Settlements, Settling, common
 
 
 def stamped(outbox: QueueOutbox, broker: str, inc: int, runs: list[int], redelivered: bool = True) -> Release:
@@ -55,19 +55,26 @@ class QueueConsumers:
         observers: Sequence[QueueObserver] = (),
         patient: bool = True,
     ) -> None:
-        retries = any(isinstance(policy, Retries) for policy in state.policies)
-        self._released = partial(stamped, outbox) if retries else Release
+        self._id, self._state, self._outbox = state.id, state, outbox
+        self._released = self._releases(patient)
         self.settlements = Settlements(timing, self._released)
-        self._patient = PATIENT if patient else frozenset[type]()
-        self._id = state.id
-        self._state = state
         self._inc = inc
         self._dispatcher = dispatcher
         self._shown = dispatcher.shown
         self._lock = lock
         self._own = own
-        self._outbox = outbox
         self._observers = observers
+
+    def _releases(self, patient: bool) -> Releases:
+        """What releases are made of, by the queue's rules now. `patient`: as above."""
+        self._patient = PATIENT if patient else frozenset[type]()
+        retries = any(isinstance(policy, Retries) for policy in self._state.policies)
+        return partial(stamped, self._outbox) if retries else Release
+
+    def rearranged(self, patient: bool) -> None:
+        """The queue goes by other rules."""
+        self._released = self._releases(patient)
+        self.settlements.releases(self._released)
 
     # ---- what they ask
 

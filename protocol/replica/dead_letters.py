@@ -58,7 +58,7 @@ def to_alternate(state: QueueState, name: int, blobs: dict[int, bytes], key: str
     return DeadLetter(
         state.id,
         name,
-        state.alternate,
+        state.alternate or state.configured.letters,
         list(blobs.values()),
         *numbered(list(map(state.origins.of, blobs))),
         cause=state.batches.cause(name % PIECES_FROM),
@@ -69,12 +69,15 @@ def to_alternate(state: QueueState, name: int, blobs: dict[int, bytes], key: str
 
 
 class DeadLetters:
-    """One queue's batches of dead letters, or of messages that go on by themselves. Args: frame: makes a piece's."""
+    """One queue's batches of dead letters, or of messages that go on by themselves.
 
-    __slots__ = ("_back", "_frame", "_in_pieces", "_most_bytes", "_sent", "_state", "_waiting")
+    Args, and attributes: frame: makes a piece's.
+    """
+
+    __slots__ = ("_back", "_in_pieces", "_most_bytes", "_sent", "_state", "_waiting", "frame")
 
     def __init__(self, state: QueueState, limits: Limits = DEFAULT, frame: Made = to_alternate) -> None:
-        self._frame = frame
+        self.frame = frame
         self._most_bytes = limits.dead_letter_bytes
         self._state = state
         self._sent: dict[int, int] = {}  # batch -> the piece of it that is on its way
@@ -138,4 +141,4 @@ class DeadLetters:
         self._in_pieces = index if more else 0
         if (target := state.batches.moves.targets.get(index)) is not None:
             return [to_target(state, piece_name(index, number), blobs, target)]
-        return [self._frame(state, piece_name(index, number), blobs)]
+        return [self.frame(state, piece_name(index, number), blobs)]

@@ -54,14 +54,18 @@ class Expiries:
         self._looks = LOOKS * limits.expire_messages
         self._next_ms = 0  # of the next slice
         self._others_ms = 0  # when another broker has last had some expire
-        self._at_once = ttl_ms == 0
-        self.ttl = QueueTtl(self) if ttl_ms >= 0 else None
+        self.lives(ttl_ms)
         self._state = state
         self._dispatcher = dispatcher
         self._own = own
         self._outbox = outbox
         self.heap: list[tuple[int, int]] = []
         self._dues = Dues(state, own, outbox, timing)
+
+    def lives(self, ttl_ms: int) -> None:
+        """From now on the queue lets messages that come live so long: as `ttl_ms` above."""
+        self._at_once = ttl_ms == 0
+        self.ttl = QueueTtl(self) if ttl_ms >= 0 else None
 
     def restart(self) -> None:
         """The state has come by an update."""

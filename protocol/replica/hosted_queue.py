@@ -15,8 +15,8 @@ from ..limits import DEFAULT, Limits
 from ..lock.holder import LockHolder
 from ..log.keeper import Keeper
 from ..queue.applied import Applied
+from ..queue.arrangement import Arrangement
 from ..queue.observers import QueueObserver
-from ..queue.policies import policies_of
 from ..queue.sequence import shown
 from ..queue.settings import SELF_DESTRUCT, QueueSettings
 from ..queue.state import QueueState
@@ -26,6 +26,7 @@ from ..wire.events import (
     Accept,
     Acquire,
     AnyEvent,
+    Configure,
     Due,
     Enqueue,
     Entry,
@@ -60,6 +61,8 @@ from .observers import ReplicaObserver
 from .outbox import QueueOutbox
 from .own_events import OwnEvents, acquired
 from .ownerships import Ownerships
+from .presence import lets_in
+from .rearranging import rearrange
 from .relaying import relaying, sent_on
 from .seeing_to import seeing_to
 from .settlements import Settling
@@ -92,8 +95,8 @@ class HostedQueue:
     """
 
     __slots__ = (
-        "_acquisitions", "_most", "_name", "_outbox", "_process_inc", "_unapplied", "acks", "applied", "catch_up",
-        "commands", "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper",
+        "_acquisitions", "_most", "_name", "_outbox", "_process_inc", "_unapplied", "acks", "applied", "arrangement",
+        "catch_up", "commands", "consumers", "dead_letters", "dispatcher", "expiries", "grants", "id", "inc", "keeper",
         "lock", "observers", "own", "prompt", "settings", "state", "verdicts",
     )  # fmt: skip
 
@@ -107,9 +110,8 @@ class HostedQueue:
         self._acquisitions, self._outbox, self._most = acquisitions, outbox, limits.apply_entries
         self._name, self._process_inc, broker = outbox.name, outbox.inc, outbox.broker
         state = self.state = QueueState(id, settings.alternate)
-        policies = policies_of(state, settings)
-        for policy in policies.of_state:
-            state.include(policy)
+        self.arrangement = Arrangement(state, settings)
+        policies = self.arrangement.policies
         dispatcher = self.dispatcher = dispatcher_of(settings, outbox)(
             state, policies.order, policies.allocator, timing, limits, shown(state, settings)
         )
@@ -119,8 +121,8 @@ class HostedQueue:
         self.prompt = self.verdicts or relaying(policies.of_state, state, letters, broker, keeper)
         lock, own = self.lock, self.own = LockHolder(timing), OwnEvents(id, outbox)
         expiries = self.expiries = Expiries(state, dispatcher, own, outbox, timing, limits, settings.message_ttl_ms)
-        of_kind = *seeing_to(state, letters, broker, keeper), *emptied(settings, state, outbox)
-        self.observers = *told, *of_kind, *filter(None, [self.prompt, expiries.ttl])
+        self.observers = [*told, *seeing_to(state, letters, broker, keeper), *emptied(settings, state, outbox)]
+        self.observers += filter(None, [self.prompt, expiries.ttl])
         self.acks = Acknowledgements(keeper, outbox, timing)
         self.catch_up = CatchUp(keeper, state, pace, outbox, timing, limits)
         self.consumers = QueueConsumers(state, self.inc, dispatcher, lock, own, outbox, timing, told, policies.patient)
@@ -205,6 +207,8 @@ class HostedQueue:
             self.expiries.applied(event, mine)  # type: ignore[arg-type]
         elif kind is Moved or kind is Named:
             self.commands.happened(self.id, event, done)
+        elif kind is Configure and done.effective:
+            rearrange(self, self._outbox, self.keeper, (self.applied, entry, event, done))
         if mine and tag is not None:
             self._answer(event, done, tag)
 
@@ -228,11 +232,9 @@ class HostedQueue:
             self.grants.ended()
             for index in done.orphans:
                 self.dead_letters.begin(index)
-        if _lets_in(event, self._outbox.broker, self.inc):
+        if lets_in(event, self._outbox.broker, self.inc):
             self.catch_up.joined()
             self.grants.returned()
-
-    # ---- dead letters
 
     def dead_lettered(self, frame: DeadLettered) -> None:
         asked, whole = self.dead_letters.dead_lettered(frame.id, frame.back)
@@ -303,13 +305,12 @@ class HostedQueue:
     def restored(self) -> None:
         """The state is another one: what goes with it begins anew."""
         self._unapplied = []
+        rearrange(self, self._outbox, self.keeper)
         self.expiries.restart()
         self.dead_letters.restored(self._outbox.broker)
         self.commands.moving.restored()
         if self.verdicts is not None:
             self.verdicts.restored()
-
-    # ---- serving
 
     def attached(self) -> None:
         """A leader has this process's pledge: how far this queue is applied may have been lost with the last link."""
@@ -372,21 +373,3 @@ class HostedQueue:
         consumers, keeper, now_ms = len(self.dispatcher.subscriptions), self.keeper, self._outbox.now_ms
         update, judged = self.catch_up.report(), self.verdicts is not None
         return queue_status(self.state, consumers, self.applied, keeper, update, self._name, judged, now_ms)
-
-
-def _lets_in(event: AnyEvent, broker: str, inc: int) -> bool:
-    """Whether this incarnation of the broker comes back, or joins."""
-    if type(event) is Rejoin:
-        return (event.voter, event.inc) == (broker, inc)
-    if type(event) is Return:
-        return (event.voter, event.life) == (broker, inc)
-    return type(event) is Member and event.present and (event.broker, event.inc) == (broker, inc)
-
-
-def holds(queue: HostedQueue, broker: str) -> bool:
-    """Whether its broker has anything there that it must give back before it leaves. What an older incarnation held is
-    not this one's to give."""
-    if not queue.serving:
-        return False
-    state = queue.state
-    return bool(queue.own) or state.owner == broker or any(key[0] == broker for key in state.acquired)

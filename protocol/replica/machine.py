@@ -76,9 +76,10 @@ from ..wire.verdict_frames import Judge
 from .alarms import Alarms
 from .commands import said_of_deleted
 from .consumers import QueueConsumers
-from .hosted_queue import HostedQueue, holds
+from .hosted_queue import HostedQueue
 from .observers import ReplicaObserver
 from .ownerships import Ownerships
+from .presence import holds
 from .routes import Rule, rule_of_consumers, rule_of_queue, rule_of_stream
 from .update import Pace
 

@@ -40,6 +40,10 @@ class Settling:
         self.tags: list[tuple[int, int, list[int], list[int]]] = []
 
 
+Releases = Callable[..., Release]
+"""Broker, incarnation, runs, redelivered -> the event of what is released."""
+
+
 class Settlements:
     """Args: released, the event of what is released.
 
@@ -51,15 +55,17 @@ class Settlements:
 
     __slots__ = ("_acquire_ms", "_events", "_settling", "acquires", "acquires_accepted", "due_ms")
 
-    def __init__(
-        self, timing: Timing = DEFAULT_TIMING, released: Callable[[str, int, list[int]], Release] = Release
-    ) -> None:
+    def __init__(self, timing: Timing = DEFAULT_TIMING, released: Releases = Release) -> None:
         self._events = {ACCEPT: Accept, RELEASE: released, REJECT: Reject}
         self._acquire_ms = timing.acquire_ms
         self.acquires: list[int] = []
         self.acquires_accepted: list[int] = []
         self.due_ms = 0
         self._settling: dict[int | tuple[bool, bytes], Settling] = {}
+
+    def releases(self, released: Releases) -> None:
+        """From now on that is the event of what is released."""
+        self._events[RELEASE] = released
 
     def settle(self, frame: Settle, held: dict[int, RangeSet]) -> list[int]:
         """Gather what a subscription settles of what it holds; the runs that it gives back."""

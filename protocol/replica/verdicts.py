@@ -25,10 +25,10 @@ PRODUCES_MS = 1_000
 
 
 class VerdictTeller(QueueObserver):
-    """Args: destroys: the queue destroys itself when it would refuse a message."""
+    """Args, and attributes: destroys: the queue destroys itself when it would refuse a message."""
 
     def __init__(self, state: QueueState, outbox: QueueOutbox, destroys: bool = False) -> None:
-        self._destroys = destroys
+        self.destroys = destroys
         self._told_over = False
         self._state = state
         self._outbox = outbox
@@ -44,7 +44,7 @@ class VerdictTeller(QueueObserver):
             self._judge(entry.inc, entry.number, event.client, event.numbers)
         if self._state.flow_stopped != self._stopped:
             self._turned()
-        if self._destroys and not self._told_over and self._state.refused:
+        if self.destroys and not self._told_over and self._destroyed():
             self._say(Judged(self._state.id, self._outbox.inc, stopped=self._stopped))
 
     def expected(self) -> bool:
@@ -91,7 +91,10 @@ class VerdictTeller(QueueObserver):
         self._say(Judged(self._state.id, self._outbox.inc, stopped=self._stopped, again=True))
 
     def _say(self, frame: Judged) -> None:
-        if self._destroys and self._state.refused:
+        if self.destroys and self._destroyed():
             self._told_over = True
             frame = replace(frame, over=True)
         self._outbox.send(self._broker, frame)
+
+    def _destroyed(self) -> bool:
+        return self._state.refused > self._state.configured.refused

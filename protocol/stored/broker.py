@@ -109,6 +109,7 @@ class StoredBrokerMachine(BrokerMachine):
         self.lifecycle.resume()
         self.placement.resume()
         self.deletions.restored()
+        self.queue_changes.restored()
         self.investiture.ordered()
 
     def _begin(self) -> None:

@@ -19,6 +19,7 @@ from ..queue.applied import Applied
 from ..ranges import RangeSet, compress, pairs
 from ..replica.checkpoints import MOVE_BYTES, Checkpoints
 from ..replica.hosted_queue import HostedQueue
+from ..replica.rearranging import rearrange
 from ..replica.status import Status
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import AnyEvent, Enqueue, Entry
@@ -72,6 +73,7 @@ class StoredQueue(HostedQueue):
         if outline is not None and checkpoint is not None:
             self.state.restore(outline.snapshot)
             self.state.adopt(outline.blobs, outline.size)
+            rearrange(self, self._outbox, self.keeper)
             self.applied = checkpoint.index
             self.expiries.restart()
             size = len(checkpoint.outline) + 8 * len(checkpoint.extents)

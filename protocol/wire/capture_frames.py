@@ -93,6 +93,7 @@ class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fiel
         event: encoded, without messages.
         queue: the queue's id, if the event is a declaration or deletion.
         dropped, aside: as in `Applied`. waits: as in `PutOff`.
+        alternate: of a `Reject`, the alternate of the queue then, where it has become another one; else None.
     """
 
     seq: int
@@ -106,6 +107,7 @@ class EventFact(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_fiel
     dropped: list[tuple[int, int, bool]] = []
     aside: list[tuple[int, int]] = []
     waits: list[tuple[int, int]] = []
+    alternate: str | None = None
 
 
 class Observation(msgspec.Struct, array_like=True, frozen=True, gc=False, tag_field="kind", tag=3):

@@ -21,7 +21,7 @@ from ..errors import BAD_FRAME, PeerError
 from .deletion_events import Dissolve, Dissolved
 from .event import Event
 from .move_events import Move, Moved
-from .policy_events import DropPolicy, PutPolicy
+from .policy_events import Configure, DropPolicy, PutPolicy
 from .sender_events import Named
 from .use_events import Condemn, Exclusive, InUse, Lift, Recount
 
@@ -52,6 +52,8 @@ class Enqueue(Event, tag=2):
             first. Empty: `client` did.
         at_ms: when the broker took the messages in, Unix ms by its clock; 0 from one before minor 9.
         delays: flat ``[index, due_ms, ...]`` for the messages that nobody gets before.
+        judged: its broker waits for what the queue says of it, though the queue was declared without a limit: what
+            comes without this is not refused at a limit that the queue has got since.
     """
 
     client: str
@@ -63,6 +65,7 @@ class Enqueue(Event, tag=2):
     origin_of: list[int] = []
     at_ms: int = 0
     delays: list[int] = []
+    judged: bool = False
 
 
 class Acquire(Event, tag=3):
@@ -346,6 +349,7 @@ AnyEvent = (
     | Recount
     | Exclusive
     | PutPolicy
+    | Configure
     | DropPolicy
     | Supervise
     | Modify

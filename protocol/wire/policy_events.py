@@ -1,4 +1,5 @@
-"""Events of policies: what queues are given by the pattern of their names (`wiring/queue_policies.py`)."""
+"""Events of policies: what queues are given by the pattern of their names (`wiring/queue_policies.py`), and in the
+stream of a queue what has become of it by that (`queue/arrangement.py`)."""
 
 # pyright: reportGeneralTypeIssues=false
 # msgspec hands `frozen` down to subclasses, which the type checker does not know.
@@ -33,3 +34,17 @@ class DropPolicy(Event, tag=73):
 
     name: str
     operator: bool = False
+
+
+class Configure(Event, tag=25):
+    """In a queue's stream: from here on it is as the cluster's stream has it since the event at `index` there. Void
+    behind one of the same index, or of a later one: every broker says it, behind all that it has sent to the queue as
+    it was before.
+
+    Attributes:
+        arguments: that it has now, of those that change how a queue behaves. alternate: likewise.
+    """
+
+    index: int
+    arguments: dict[str, Any]
+    alternate: str = ""

@@ -86,7 +86,8 @@ Queues whose messages expire by the queue's own time, which a member before 12 w
 nobody has used them for long, or end consumers that hold messages for long, which such a member would not know of:
 refused while one is in the cluster; `WiringSnapshot.idle`; `HeldTooLong` between processes of one version.
 `PutPolicy` and `DropPolicy`: a member before 12 would declare queues without what their policies say, so while one
-is in the cluster there are none.
+is in the cluster there are none. They change queues that are there by `Configure`, with `Enqueue.judged` and
+`QueueSnapshot.configured`.
 `Transfer.delays`, `Enqueue.delays`, `Modification.delay_ms`, `Modify.due_ms`, `Due`, `QueueSnapshot.delayed`: a member
 before 12 would give delayed messages at once, so while one is in the cluster nothing is delayed. Queues with a delay
 for what comes back, with `Release.at_ms` and `Modify.at_ms`: refused likewise.

@@ -17,7 +17,16 @@ TYPES = ("direct", "topic", "fanout", "headers")
 
 
 class QueueDefinition(msgspec.Struct, frozen=True, array_like=True):
-    """Attributes: client: id of the client that has it for itself, "" for none."""
+    """A queue as it is now.
+
+    Attributes:
+        client: id of the client that has it for itself, "" for none.
+        own, own_alternate: what it was declared with, where policies have made other arguments of that; else None, "".
+        changed: index of the event that changed it last, 0 for none since it was declared.
+        first, first_alternate: what it had before the first such event; else None, "".
+        judged: it has had a say in what becomes of transfers before that event: of what it has refused, repeats are
+            answered as the first time.
+    """
 
     id: str
     name: str
@@ -25,6 +34,24 @@ class QueueDefinition(msgspec.Struct, frozen=True, array_like=True):
     durable: bool = False
     alternate: str = ""
     client: str = ""
+    own: dict[str, Any] | None = None
+    own_alternate: str = ""
+    changed: int = 0
+    first: dict[str, Any] | None = None
+    first_alternate: str = ""
+    judged: bool = False
+
+    @property
+    def as_declared(self) -> QueueDefinition:
+        """Without what policies say."""
+        if self.own is None:
+            return self
+        return QueueDefinition(self.id, self.name, self.own, self.durable, self.own_alternate, self.client)
+
+    @property
+    def at_first(self) -> tuple[dict[str, Any], str]:
+        """The arguments and the alternate with which its stream begins."""
+        return (self.arguments, self.alternate) if self.first is None else (self.first, self.first_alternate)
 
 
 class ExchangeDefinition(msgspec.Struct, frozen=True, array_like=True):
@@ -120,6 +147,8 @@ def check_same(
     wanted: QueueDefinition | ExchangeDefinition,
     fields: tuple[str, ...],
 ) -> None:
+    if isinstance(known, QueueDefinition):
+        known = known.as_declared
     if not wanted.alternate:  # "" is "not named": a client that only makes sure of a queue need not know it
         fields = tuple(name for name in fields if name != "alternate")
     differ = [name for name in fields if _plain(known, name) != _plain(wanted, name)]

@@ -8,7 +8,7 @@ consumer went.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from ..queue.settings import QueueSettings
 from ..wire.settings import read
@@ -28,6 +28,15 @@ class IdleQueues(Vacancies):
         """The event at `index` declares it, for the first time or again."""
         if queue.id in self._waits_s and self.since.get(queue.id) != USED:
             self.since[queue.id] = index
+
+    def changed(self, queue: QueueDefinition, users: Container[str], index: int) -> None:
+        """The event at `index` may have changed whether the queue goes so, and when. `users`: as of `look`."""
+        went = self._waits_s.pop(queue.id, None) is not None
+        self.declared(queue)
+        if queue.id not in self._waits_s:
+            self.since.pop(queue.id, None)
+        elif not went:
+            self.since[queue.id] = USED if queue.id in users else index
 
 
 def sooner(*waits: Mapping[tuple[str, int], float]) -> dict[tuple[str, int], float]:

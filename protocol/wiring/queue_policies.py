@@ -1,17 +1,17 @@
 """Policies: what queues are given by the pattern of their names, as a pure function of the cluster stream.
 
-A queue gets what its policies say when it is declared, by the event that declares it: so it is the same at every
-broker, and stays, whatever becomes of the policy. Of the policies whose pattern fits its name, that of the highest
+A queue gets what its policies say by the event that declares it, and then by each event by which a policy comes,
+changes or goes: so it is the same at every broker. Of the policies whose pattern fits its name, that of the highest
 priority is the queue's; what the declaration itself says goes before it. Of the operator's policies, chosen likewise,
 a number is the most that the queue gets, whoever says more.
 
-What a policy has added stands among the queue's arguments, noted there as given by nobody (`definitions.py`), so that
-the queue may be declared again as it was.
+What a policy has added stands among the queue's arguments, noted there as given by nobody (`definitions.py`). What the
+queue was declared with is kept beside that, to be compared when it is declared again, and for when the policy goes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -22,13 +22,17 @@ from ..queue.declared import declared
 from ..queue.settings import ALL, DEAD_LETTER, QueueSettings
 from ..wire.policy_events import DropPolicy, PutPolicy
 from ..wire.settings import arguments_of, plain, read
-from .definitions import QueueDefinition, check_arguments, check_name, given, noted
+from .definitions import QueueDefinition, canonical, check_arguments, check_name, given, noted
 from .name_patterns import check_pattern, matches
 
 MOST_POLICIES = 64
 """Of either kind: each queue that is declared is compared with all."""
-FIELDS = ("max_count", "max_size", "overflow", "delivery_limit", "dead_letters", "dead_letter_key")
-CAPS = ("max_count", "max_size", "delivery_limit")
+FIELDS = (
+    "max_count", "max_size", "overflow", "flow_stop_count", "flow_resume_count", "flow_stop_size", "flow_resume_size",
+    "message_ttl_ms", "expires_ms", "delivery_limit", "retry_delay_s", "retry_delay_min_ms", "retry_delay_max_ms",
+    "retry_type", "dead_letters", "dead_letter_key",
+)  # fmt: skip
+CAPS = ("max_count", "max_size", "message_ttl_ms", "expires_ms", "delivery_limit")
 """What an operator's policy may bound."""
 DEFAULT_SIZE = "qpid.max_size"
 THRESHOLDS = ("qpid.flow_stop_count", "qpid.flow_resume_count", "qpid.flow_stop_size", "qpid.flow_resume_size")
@@ -94,10 +98,36 @@ class QueuePolicies:
         Args:
             may_be_alternate: whether an exchange is there, and may be one.
         """
-        policy, operator = self.of(queue.name), self.of(queue.name, operator=True)
+        policy, operator, has = self.of(queue.name), self.of(queue.name, operator=True), queue
         if policy is not None:
-            queue = _given(queue, policy, may_be_alternate)
-        return queue if operator is None else _bounded(queue, operator)
+            has = _given(has, policy, may_be_alternate)
+        if operator is not None:
+            has = _bounded(has, operator)
+        return has if has is queue else replace(has, own=queue.arguments, own_alternate=queue.alternate)
+
+    def changed(
+        self,
+        event: PutPolicy | DropPolicy,
+        index: int,
+        queues: Iterable[QueueDefinition],
+        may_be_alternate: Callable[[str], bool],
+    ) -> list[QueueDefinition] | None:
+        """Apply an event, as `order`.
+
+        Args:
+            index: of the event.
+            queues: all that policies may be of, as they are.
+
+        Returns:
+            Those of them that are otherwise now, as they are now; None: the event changes nothing at all.
+        """
+        before = self._all.get((event.operator, event.name))
+        if not self.order(event):
+            return None
+        patterns = {one.pattern for one in (before, event) if isinstance(one, QueuePolicy | PutPolicy)}
+        concerned = [one for one in queues if any(matches(pattern, one.name) for pattern in patterns)]
+        now = [(one, self.onto(one.as_declared, may_be_alternate)) for one in concerned]
+        return [_follows(was, has, index) for was, has in now if not _same(was, has)]
 
     def snapshot(self) -> list[QueuePolicy]:
         return [*self.all(False), *self.all(True)]
@@ -107,6 +137,25 @@ class QueuePolicies:
         found = cls()
         found._all = {(one.operator, one.name): one for one in policies}
         return found
+
+
+def _same(one: QueueDefinition, other: QueueDefinition) -> bool:
+    return canonical([one.arguments, one.alternate]) == canonical([other.arguments, other.alternate])
+
+
+def _follows(was: QueueDefinition, has: QueueDefinition, index: int) -> QueueDefinition:
+    """What a queue has now by the event at `index`, in place of what it was."""
+    settings = _settings(was)
+    if settings == _settings(has):  # another policy says the same
+        kept = {name: getattr(was, name) for name in ("changed", "first", "first_alternate", "judged")}
+        return replace(has, **kept)
+    first, first_alternate = was.at_first
+    judged = was.judged or settings.judges
+    return replace(has, changed=index, first=first, first_alternate=first_alternate, judged=judged)
+
+
+def _settings(queue: QueueDefinition) -> QueueSettings:
+    return read(QueueSettings, queue.arguments, alternate=queue.alternate)
 
 
 def _given(queue: QueueDefinition, policy: QueuePolicy, may_be_alternate: Callable[[str], bool]) -> QueueDefinition:
@@ -135,8 +184,10 @@ def _bounded(queue: QueueDefinition, operator: QueuePolicy) -> QueueDefinition:
     own, wanted = given(queue.arguments), dict(queue.arguments)
     for field in CAPS:
         name = argument_of(field)
-        if most := getattr(read(QueueSettings, operator.arguments), field):
-            wanted[name] = min(most, getattr(read(QueueSettings, wanted), field) or most)
+        most = getattr(read(QueueSettings, operator.arguments), field)
+        if most != (none := getattr(QueueSettings(), field)):
+            has = getattr(read(QueueSettings, wanted), field)
+            wanted[name] = most if has == none else min(most, has)
     arguments = _whole(wanted)
     if arguments is None:  # a threshold of flow control is above that: the bound goes before it
         arguments = _whole({name: value for name, value in wanted.items() if name not in THRESHOLDS})

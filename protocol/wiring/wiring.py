@@ -72,6 +72,7 @@ class Outcome:
         changed: whether the event changed the wiring.
         queue: the queue that the event declared or deleted, if any.
         gone: names of the exchanges that it deleted.
+        otherwise: the queues that it changed, as they are now.
     """
 
     code: str = ""
@@ -79,6 +80,7 @@ class Outcome:
     changed: bool = False
     queue: QueueDefinition | None = None
     gone: tuple[str, ...] = ()
+    otherwise: tuple[QueueDefinition, ...] = ()
 
 
 class Wiring(Inventory):
@@ -140,7 +142,7 @@ class Wiring(Inventory):
                     self._look(index, event.queue)
                     return Outcome(code, text)
                 case PutPolicy() | DropPolicy():
-                    outcome = Outcome(changed=self.policies.order(event))
+                    outcome = self._policy(event, index)
                 case Exclusive():
                     self.exclusives.order(event, index, self.uses.is_out)
                     return Outcome()
@@ -213,6 +215,14 @@ class Wiring(Inventory):
         self.exclusives.forget(known)
         less = [exchange for exchange in self._exchanges.values() if exchange.unbind(event.name)]
         return Outcome(changed=True, queue=known, gone=end(self._exchanges, [*of, *unused(less)]))
+
+    def _policy(self, event: PutPolicy | DropPolicy, index: int) -> Outcome:
+        queues = [queue for queue in self.queues() if not relayed(queue)]
+        otherwise = self.policies.changed(event, index, queues, self._may_be_alternate)
+        for queue in otherwise or ():
+            self._queues[queue.name] = self._by_id[queue.id] = queue
+            self.idle.changed(queue, self.uses.users, index)
+        return Outcome(changed=otherwise is not None, otherwise=tuple(otherwise or ()))
 
     def _declare_exchange(self, event: DeclareExchange, index: int) -> Outcome:
         check_arguments(event.arguments)

@@ -420,12 +420,13 @@ class Watcher:
             return
         model = self.models.get(stream)
         if model is None:
-            definition = self.wiring.dissolving.get(stream)
-            definition = definition or self.wiring.defined.get(stream.rpartition("#")[0], ({}, False, ""))
+            definition = self.wiring.born.get(stream, ({}, False, ""))
             model = self.models[stream] = ModelQueue(stream, bool(definition[2]))
             declared(model, definition[0])
         for seen in self.before_commit:
             seen(stream, event, model)
+        if isinstance(event, events.Configure) and self.wiring.said.get(stream, {}).get(event.index) != event.arguments:
+            raise Violation(f"{stream}: {event} is not what the policies say by that event of the cluster's stream")
         effective = model.apply(event)
         for seen in self.on_commit:
             seen(stream, event, model, effective)

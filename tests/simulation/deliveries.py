@@ -304,7 +304,7 @@ class Deliveries:
                     )
                 if number in model.refused.get(client, ()):
                     raise Violation(f"{target} hears that {number} of {frame.handle} is complete; {id} has refused it")
-                if model.off < model.at.get((client, number), 0):
+                if model.off < model.at.get((client, number), 0) and (client, number) not in model.unjudged:
                     raise Violation(
                         f"{target} hears that {number} of {frame.handle} is complete; since it came {id} has held its "
                         "producers back all the time"

@@ -18,7 +18,7 @@ OUTLINE = (
     "index", "next_position", "available", "acquired", "dead_lettering", "batches", "deliveries", "expiry", "owner",
     "grant", "numbers", "evicted", "absent", "counters", "marks", "refusals", "flow_stopped", "turn", "tallies", "uncounted",
     "annotations", "origins", "origin_runs", "times", "causes", "died", "dissolved", "ids", "id_times", "delayed",
-    "move_targets", "moves", "named", "holders",
+    "move_targets", "moves", "named", "holders", "configured",
 )  # fmt: skip
 """The fields of an outline in the order in which they are written; the first 14 are always there."""
 Numbers = dict[str, tuple[int, int, int]]

@@ -38,9 +38,8 @@ def each(flat: list[int]) -> list[int]:
     return [n for i in range(0, len(flat), 2) for n in range(flat[i], flat[i + 1] + 1)]
 
 
-def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
-    """Make a queue what it is declared to be, in whatever spelling."""
-    queue.arguments = arguments
+def ruled(queue: ModelQueue, arguments: dict[str, Any]) -> None:
+    """Make a queue keep to what policies can change, in whatever spelling."""
     found = [
         next((float(arguments[name]) for name in names if name in arguments), inf)
         for names in (("qpid.max_count", "x-max-length"), ("qpid.max_size", "x-max-length-bytes"))
@@ -49,6 +48,7 @@ def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
     theirs = any(name.startswith("x-max-length") for name in arguments)
     said = arguments.get("qpid.policy_type") or arguments.get("x-overflow") or ("drop-head" if theirs else "reject")
     queue.full = {"drop-head": "ring", "reject-publish": "reject"}.get(said, said)
+    queue.flow = {}
     for what, limit in zip(("count", "size"), queue.most, strict=True):
         stop, resume = arguments.get(f"qpid.flow_stop_{what}"), arguments.get(f"qpid.flow_resume_{what}")
         if stop is None and limit != inf and queue.full == "reject":
@@ -58,6 +58,19 @@ def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
             default = stop * 70 // 80
         if stop:
             queue.flow[what] = stop, int(resume) if resume is not None else max(1, default)
+    queue.all_die = queue.alternate and arguments.get("manta.dead_letters") == "all"
+    queue.tries = int(arguments.get("manta.delivery_limit") or arguments.get("x-delivery-limit") or 0)
+    queue.retry = [int(seconds * 1000) for seconds in arguments.get("manta.retry_delay_s", [])]
+    if step_ms := arguments.get("x-delayed-retry-min"):
+        most_ms = arguments.get("x-delayed-retry-max", inf)
+        queue.retry = [int(min(step_ms * count, most_ms)) for count in range(1, 500)]
+    queue.lives = int(arguments["x-message-ttl"]) if "x-message-ttl" in arguments else None
+
+
+def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
+    """Make a queue what it is declared to be, in whatever spelling."""
+    queue.arguments = arguments
+    ruled(queue, arguments)
     if "x-max-priority" in arguments:
         queue.levels = {priority: priority for priority in range(int(arguments["x-max-priority"]) + 1)}
         queue.without = 0
@@ -72,14 +85,7 @@ def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
         ]
         if min(shares) < inf:
             queue.shares, queue.turn = shares, (len(shares) - 1, 0)
-    queue.all_die = queue.alternate and arguments.get("manta.dead_letters") == "all"
-    queue.tries = int(arguments.get("manta.delivery_limit") or arguments.get("x-delivery-limit") or 0)
-    queue.retry = [int(seconds * 1000) for seconds in arguments.get("manta.retry_delay_s", [])]
-    if step_ms := arguments.get("x-delayed-retry-min"):
-        most_ms = arguments.get("x-delayed-retry-max", inf)
-        queue.retry = [int(min(step_ms * count, most_ms)) for count in range(1, 500)]
     queue.key = arguments.get("qpid.last_value_queue_key", "")
-    queue.lives = int(arguments["x-message-ttl"]) if "x-message-ttl" in arguments else None
     queue.group = arguments.get("qpid.group_header_key", "")
     queue.fair = arguments.get("manta.fair_key", "")
     queue.stamps = arguments.get("qpid.queue_msg_sequence", "")
@@ -194,6 +200,8 @@ class ModelQueue:
     most: tuple[float, float] = (inf, inf)  # messages, and bytes with 64 for each, of a ring
     arguments: dict[str, Any] = field(default_factory=dict)  # that it is declared with
     full: str = "ring"  # what happens at that: "ring", "ring-strict", "reject", "self-destruct", "dead-letter"
+    unjudged: set[tuple[str, int]] = field(default_factory=set)  # what came from brokers that did not wait for its word
+    configured: int = 0  # the index of the cluster's stream since which it is as policies have made it
     destroyed: bool = False  # it has destroyed itself: nothing comes in any more
     flow: dict[str, tuple[int, int]] = field(
         default_factory=dict
@@ -304,6 +312,8 @@ class ModelQueue:
                 if event.again and self.holders.get(event.name, event.holder) != event.holder:
                     return False
                 self.holders[event.name] = event.holder
+            case events.Configure():
+                return self._configure(event)
             case events.Move():
                 return self._move(event)
             case events.Moved():
@@ -337,6 +347,16 @@ class ModelQueue:
                 return done
             case _:
                 pass
+        return True
+
+    def _configure(self, event: events.Configure) -> bool:
+        """Policies have made something else of it: from here on it keeps to that."""
+        if event.index <= self.configured or self.dissolved or self.destroyed:
+            return False
+        self.configured, self.alternate = event.index, bool(event.alternate)
+        ruled(self, event.arguments)
+        if self.full in ("ring", "dead-letter"):
+            self._push_out()
         return True
 
     def _move(self, event: events.Move) -> bool:
@@ -453,7 +473,10 @@ class ModelQueue:
                 self.pushed_out.add(position)
                 self.arrived[blob] = self.arrived.get(blob, 0) + (event.client not in self.foreign)
                 continue
-            if self.destroyed or self._too_much(blob):
+            knows = event.judged or not self.configured  # its broker knew that it may be refused
+            if not knows:
+                self.unjudged.add((event.client, number))
+            if knows and (self.destroyed or self._too_much(blob)):
                 if self.full == "self-destruct" and not self.destroyed:
                     self.destroyed = True
                     for waiting in self._inside():
@@ -533,7 +556,7 @@ class ModelQueue:
     def _push_out(self, where: tuple[str, ...] = ()) -> None:
         """The oldest leave a ring that is too full, be they held or not, or those that are there; what is rejected has
         left it."""
-        while self.most != (inf, inf):
+        while self.most != (inf, inf) and self.full not in ("reject", "self-destruct"):
             inside = self._inside()
             if len(inside) <= self.most[0] and sum(len(self.live[p]) + 64 for p in inside) <= self.most[1]:
                 return
@@ -666,6 +689,12 @@ class ModelQueue:
                     self.place[position], self.due[position] = "delayed", event.at_ms + wait_ms
 
 
+def apart(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that the cluster keeps to."""
+    return {name: value for name, value in arguments.items() if name.startswith(("qpid.", "x-", "manta."))
+            and not name.startswith("manta.by_")}  # fmt: skip
+
+
 class ModelWiring:
     """Queues, exchanges and bindings by name: what the cluster stream says is there.
 
@@ -673,12 +702,17 @@ class ModelWiring:
         ids: queue name -> its id now.
         defined: queue name -> its definition now.
         every: queue name -> all ids it ever had.
+        born: queue id -> its definition when it was declared.
+        said: queue id -> index of an event -> what policies have made of its arguments by that.
     """
 
     def __init__(self) -> None:
         self.ids: dict[str, str] = {}
         self.defined: dict[str, tuple[Any, ...]] = {}
         self.every: dict[str, list[str]] = {}
+        self.born: dict[str, tuple[Any, ...]] = {}
+        self.said: dict[str, dict[int, dict[str, Any]]] = {}
+        self.own: dict[str, dict[str, Any]] = {}  # queue name -> the arguments that it was declared with
         self.alternates: dict[str, str] = {}  # exchange -> who gets what it finds no queue for
         self.exchanges = {"": "direct", "amq.direct": "direct", "amq.fanout": "fanout", "amq.headers": "headers",
                           "amq.match": "headers", "amq.topic": "topic"}  # fmt: skip
@@ -698,6 +732,7 @@ class ModelWiring:
         # Id of a queue that goes with its last consumer -> index of the event with which that has gone
         self.vacated: dict[str, int] = {}
         self.unused: dict[str, int] = {}  # id of a queue that expires -> index of the event since which nobody uses it
+        self.expired: set[str] = set()  # queues that expire, by the last event
         # Id of a queue that one client has for itself -> where that is: broker, incarnation, connection; "": nowhere
         self.connected: dict[str, tuple[str, int, int]] = {}
         self.newest: dict[str, int] = {}  # such a queue -> the latest connection of its client
@@ -723,6 +758,9 @@ class ModelWiring:
         """`used`: the queues that had consumers before the event."""
         expire = {id for name, id in self.ids.items() if "x-expires" in self.defined[name][0]}
         begun = used - self._used()
+        if isinstance(event, events.PutPolicy | events.DropPolicy):
+            begun |= expire - self.expired
+        self.expired = expire
         if isinstance(event, events.DeclareQueue) and event.name in self.ids and self._agrees(event):
             if self.clients.get(self.ids[event.name], event.client) == event.client:
                 begun.add(self.ids[event.name])
@@ -787,14 +825,16 @@ class ModelWiring:
                     self.ids[event.name] = f"{event.name}#{index}"
                     self.every.setdefault(event.name, []).append(self.ids[event.name])
                     has = self.policies.onto(event.name, event.arguments)
+                    self.own[event.name] = event.arguments
                     self.defined[event.name] = (has, event.durable, event.alternate)
+                    self.born[self.ids[event.name]] = self.defined[event.name]
                     if event.client:
                         self.clients[self.ids[event.name]] = event.client
                         self._connect(self.ids[event.name], (event.broker, event.inc, event.life), index)
                     if "qpid.queue_msg_sequence" in event.arguments:
                         self.stamps[event.name] = event.arguments["qpid.queue_msg_sequence"]
             case events.PutPolicy() | events.DropPolicy():
-                self.policies.apply(event)
+                self._policies(event, index)
             case events.Condemn():
                 self.condemn(event)
             case events.InUse() | events.Lift() | events.Evict() | events.Rejoin() | events.Return() | events.Member():
@@ -862,6 +902,15 @@ class ModelWiring:
                 self.bindings.discard((event.exchange, event.queue, event.key))
             case _:
                 pass
+
+    def _policies(self, event: events.PutPolicy | events.DropPolicy, index: int) -> None:
+        """A policy comes, changes or goes, and queues have what policies say now."""
+        self.policies.apply(event)
+        for name, (had, *rest) in self.defined.items():
+            has = self.policies.onto(name, self.own[name])
+            self.defined[name] = (has, *rest)
+            if apart(has) != apart(had):
+                self.said.setdefault(self.ids[name], {})[index] = apart(has)
 
     def _refused(self, event: events.DeleteQueue | events.Bind | events.Unbind) -> bool:
         """Whether it is asked by a client, and another has the queue for itself."""

@@ -8,7 +8,7 @@ from typing import Any
 from mantamq.protocol.wire.policy_events import DropPolicy, PutPolicy
 
 COUNT, SIZE, OVERFLOW, TRIES = "qpid.max_count", "qpid.max_size", "qpid.policy_type", "manta.delivery_limit"
-BOUNDS = (COUNT, SIZE, TRIES)
+BOUNDS = (COUNT, SIZE, "x-message-ttl", "x-expires", TRIES)
 DEFAULTS, NOTE = "manta.by_default", "manta.by_policy"
 
 
@@ -40,18 +40,42 @@ class ModelPolicies:
         has = {key: value for key, value in arguments.items() if key != DEFAULTS}
         notes: dict[str, Any] = {}
         if policy is not None:
+            wants = has
             if {COUNT, SIZE} & (own.keys() | policy.arguments.keys()):
-                has = {key: value for key, value in has.items() if key in own or key not in (SIZE, OVERFLOW)}
-            has = has | policy.arguments | own
-            notes["policy"] = policy.name
+                wants = {key: value for key, value in wants.items() if key in own or key not in (SIZE, OVERFLOW)}
+            wants = wants | policy.arguments | own
+            if {COUNT, SIZE} & wants.keys():
+                wants.setdefault(OVERFLOW, "reject")
+            if not _contradicts(wants):
+                has, notes["policy"] = wants, policy.name
         if operator is not None:
             for key in BOUNDS:
                 if key in operator.arguments:
                     has[key] = min(operator.arguments[key], has.get(key, operator.arguments[key]))
             if {COUNT, SIZE} & has.keys():
                 has.setdefault(OVERFLOW, "reject")
+            if _contradicts(has):
+                has = {key: value for key, value in has.items() if not key.startswith("qpid.flow_")}
             notes["operator_policy"] = operator.name
-            if lowered := {key: value for key, value in own.items() if has[key] != value}:
+            if lowered := {key: value for key, value in own.items() if has.get(key) != value}:
                 notes["given"] = lowered
+        if not notes:
+            return arguments
         self.given += 1
         return has | {DEFAULTS: sorted(has.keys() - own.keys()), NOTE: notes}
+
+
+def _contradicts(has: dict[str, Any]) -> bool:
+    """Whether its producers would be held back at a level that can never come, or let go on above that; or there are two
+    ways to say how long what comes back waits."""
+    if {"manta.retry_delay_s", "x-delayed-retry-min"} <= has.keys():
+        return True
+    for limit, what in ((COUNT, "count"), (SIZE, "size")):
+        stop, resume = has.get(f"qpid.flow_stop_{what}"), has.get(f"qpid.flow_resume_{what}")
+        if stop is None and limit in has and has.get(OVERFLOW) == "reject":
+            stop = has[limit] * 80 // 100
+        if stop and limit in has and stop > has[limit]:
+            return True
+        if resume is not None and (not stop or resume > stop):
+            return True
+    return False

@@ -1,5 +1,6 @@
-"""Policies come and go, and queues that get by their names what they say. The wiring of every broker is compared with the
-model's (`model_policies.py`), so nothing is checked here."""
+"""Policies come, change and go, in the middle of what goes on, and so do queues that get by their names what they say;
+also queues that are there, with all that is in them. The wiring of every broker is compared with the model's
+(`model_policies.py`), and each queue with a model that keeps to what its own stream says, so nothing is checked here."""
 
 from __future__ import annotations
 
@@ -21,7 +22,20 @@ RATE = 0.15
 MOST = 6
 """Of their queues at a time."""
 PREFIX = "pz"
-PATTERNS = ("^pz", "^pz[12]", "^pz.*[0-4]$", "z1|z2", "^pz(1|3|5)+$", "^none$")
+PATTERNS = (
+    "^pz",
+    "^pz[12]",
+    "^pz.*[0-4]$",
+    "z1|z2",
+    "^pz(1|3|5)+$",
+    "^none$",
+    "^q",
+    "^q1$",
+    "[12]$",
+    "q2|z3",
+    "^q[^1]",
+)
+"""The names that begin with q are those of the story's own queues."""
 OWN: tuple[dict[str, Any], ...] = ({}, {}, {"max_count": 20, "overflow": "ring"}, {"delivery_limit": 4})
 
 
@@ -53,7 +67,7 @@ class Policies:
         if what < 0.3:
             self.asked += 1
             ask: Any = _add_policy(
-                name, rng.choice(PATTERNS), rng.randrange(3), operator, "", None, **self._settings(operator)
+                name, rng.choice(PATTERNS), rng.randrange(3), operator, "", **self._settings(operator)
             )
         elif what < 0.45:
             ask = _delete_policy(name, operator)
@@ -75,9 +89,17 @@ class Policies:
         rng = self._rng
         found: dict[str, Any] = {}
         if rng.random() < 0.6:
-            found["max_count"] = rng.randrange(1, 40)
+            found["max_count"] = rng.randrange(6, 40)
             if not operator and rng.random() < 0.7:
                 found["overflow"] = rng.choice(["ring", "reject"])
-        if rng.random() < 0.5 or not found:
+        elif rng.random() < 0.3:
+            found["max_size"] = rng.choice([300, 900, 4_000])
+        if rng.random() < 0.25:
+            found["message_ttl_s"] = rng.choice([0, 0.05, 0.5, 2])
+        if not operator and rng.random() < 0.2:
+            found["flow_stop_count"] = rng.randrange(1, 6)
+        if not operator and rng.random() < 0.15:
+            found["arguments"] = {"manta.retry_delay_s": rng.choice([[0.1], [0, 0.3]])}
+        if rng.random() < 0.3 or not found:
             found["delivery_limit"] = rng.randrange(1, 9)
-        return found
+        return {"arguments": None} | found

@@ -18,7 +18,7 @@ from mantamq.protocol.capture.tap import TapMachine
 from mantamq.protocol.limits import DEFAULT
 from mantamq.protocol.machine import EVENTS, Kept, is_ownership, is_sequencer
 from mantamq.protocol.queue.applied import Applied
-from mantamq.protocol.queue.policies import policies_of
+from mantamq.protocol.queue.arrangement import Arrangement
 from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.machine import ReplicaMachine
@@ -237,8 +237,7 @@ def _expected(stream: str, story: Story, wiring: Wiring, declared: dict[str, Que
     """The rows of each index, without their times."""
     settings = declared.get(stream, QueueSettings())
     state = QueueState(stream, settings.alternate)
-    for policy in policies_of(state, settings).of_state:
-        state.include(policy)
+    Arrangement(state, settings)
     found: list[list[Row]] = []
     log = story.watch.logs[stream]
     for index in range(1, story.watch.commits.get(stream, 0) + 1):

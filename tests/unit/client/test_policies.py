@@ -3,32 +3,80 @@
 from __future__ import annotations
 
 import pytest
-from mantamq.client import Exists, Invalid, NotFound, Unavailable, connect, connect_async
+from mantamq.client import (
+    Exists,
+    Invalid,
+    NotFound,
+    ResourceLimitExceeded,
+    Timeout,
+    Unavailable,
+    connect,
+    connect_async,
+)
 
 pytestmark = [pytest.mark.timeout(20), pytest.mark.usefixtures("time_passes")]
 
 
-def test_queues_that_are_declared_after_it_get_what_it_says(cluster, connection):
+def test_queues_get_what_it_says_for_as_long_as_it_is_there(cluster, connection):
     connection.declare_queue("orders.before")
     assert connection.add_policy("small", r"^orders\.", max_count=2, overflow="ring", priority=3)
     assert not connection.add_policy("small", r"^orders\.", max_count=2, overflow="ring", priority=3)
     with connect(cluster.addresses["b2"]) as other:
         assert other.declare_queue("orders.eu") and not other.declare_queue("orders.eu"), "agrees with itself"
-        found = other.queue("orders.eu")
-        assert (found["definition"]["max_count"], found["policy"]) == (2, "small")
-        assert "policy" not in other.queue("orders.before")
-        sender = other.session().sender("orders.eu")
-        for _ in range(3):
-            sender.send(b"")
-        sender.sync(5)
-        assert other.queue("orders.eu")["messages"] == 2
-        with pytest.raises(Exists):
-            other.declare_queue("orders.eu", max_count=3)
+        for name in ("orders.eu", "orders.before"):
+            found = other.queue(name)
+            assert (found["definition"]["max_count"], found["policy"]) == (2, "small")
+            sender = other.session().sender(name)
+            for _ in range(3):
+                sender.send(b"")
+            sender.sync(5)
+            assert other.queue(name)["messages"] == 2
+            with pytest.raises(Exists):
+                other.declare_queue(name, max_count=3)
         other.delete_policy("small")
-        assert other.queue("orders.eu")["definition"]["max_count"] == 2, "what it has got stays"
+        for name in ("orders.eu", "orders.before"):
+            found = other.queue(name)
+            assert found["definition"] == {} and "policy" not in found and not other.declare_queue(name)
         assert other.declare_queue("orders.us") and "policy" not in other.queue("orders.us")
         with pytest.raises(NotFound, match="there is no policy 'small'"):
             other.delete_policy("small")
+
+
+def test_what_is_in_a_queue_follows_too(cluster, connection):
+    connection.declare_queue("q")
+    sender = connection.session().sender("q")
+    for number in range(5):
+        sender.send(str(number))
+    sender.sync(5)
+    connection.add_policy("p", "^q$", max_count=3, overflow="ring")
+    assert connection.queue("q")["messages"] == 3, "the oldest go at once"
+    connection.add_policy("p", "^q$", max_count=2)
+    with connect(cluster.addresses["b2"]) as other:
+        late = other.session().sender("q")
+        for sending in (sender, late):
+            with pytest.raises(ResourceLimitExceeded, match="at most 2 messages"):
+                sending.send("more")
+                sending.sync(5)
+        assert other.queue("q")["messages"] == 3, "what is there stays"
+        other.delete_policy("p")
+        late.send("more")
+        late.sync(5)
+        assert other.queue("q")["messages"] == 4
+
+
+def test_times_and_producers_follow_too(connection):
+    connection.declare_queue("q")
+    sender = connection.session().sender("q")
+    sender.send("stays")
+    sender.sync(5)
+    connection.add_policy("p", "^q$", message_ttl_s=0.3, flow_stop_count=3)
+    for _ in range(3):
+        sender.send("goes")
+    with pytest.raises(Timeout):
+        sender.sync(0.05)
+    sender.sync(5)
+    assert connection.queue("q")["messages"] == 1, "what was there keeps its time"
+    assert connection.policies()[0]["settings"] == {"message_ttl_s": 0.3, "flow_stop_count": 3}
 
 
 def test_what_there_is(connection):
@@ -44,6 +92,9 @@ def test_what_there_is(connection):
     wanted = {"max_count": 10, "max_size": 1000, "overflow": "ring", "delivery_limit": 3, "dead_letters": "all"}
     assert found["definition"] == wanted and found["alternate"] == "dead"
     assert (found["policy"], found["operator_policy"]) == ("p", "p")
+    assert found["declared"] == {"max_size": 5000, "overflow": "ring"}
+    given = {"max_count": 10, "max_size": 1000, "delivery_limit": 3, "dead_letters": "all", "alternate": "dead"}
+    assert found["policy_definition"] == given
     assert not connection.declare_queue("a", max_size=5000, overflow="ring")
     sender = connection.session().sender("a")
     for n in range(12):

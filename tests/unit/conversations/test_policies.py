@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from cluster_in_memory import MemoryCluster
-from mantamq.protocol.replica import hosted_queue
+from mantamq.protocol.queue import arrangement
 from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.client_frames import (
     Attached,
@@ -24,7 +24,8 @@ class Case:
     """A queue of that kind with a sender at b1 and receivers at b2."""
 
     def __init__(self, patch, kind):
-        patch.setattr(hosted_queue, "policies_of", getattr(toy_policies, kind))
+        toys = getattr(toy_policies, kind)
+        patch.setattr(arrangement, "policies_of", lambda state, settings, of: toys(state, settings))
         self.cluster = MemoryCluster(timing=DEFAULT_TIMING)
         self.sender = self.cluster.client("b1")
         self.sender.command("declare_queue", name="q")

@@ -98,13 +98,14 @@ def test_its_bytes_are_what_they_were(state):
         moves,
         named,
         holders,
+        configured,
     ) = msgspec.msgpack.decode(msgspec.msgpack.encode(state.snapshot().for_minor_2()))
     *old, old_counters = msgspec.msgpack.decode(OLD_BYTES)
     assert (written, counters) == (old, [*old_counters, 0, 0, 0, 0, 0])
     assert (marks, refusals, stopped, turn) == ([], [], False, [])
     assert tallies == [9, 1, 0, 0, 0, 0, [], 1, [], 0, 0], "nine bytes came in, and one message came back"
     assert not any((uncounted, annotations, origins, runs, times, causes, died, dissolved, ids, id_times, delayed))
-    assert not any((targets, moves, named, holders))
+    assert not any((targets, moves, named, holders, *configured))
 
 
 def test_delivery_counts_are_the_same_to_programs_of_either_version(state):

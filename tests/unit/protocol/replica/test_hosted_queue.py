@@ -9,8 +9,9 @@ from mantamq.protocol.limits import DEFAULT, Limits
 from mantamq.protocol.log.keeper import Keeper
 from mantamq.protocol.queue.credit import UNLIMITED
 from mantamq.protocol.queue.settings import QueueSettings
-from mantamq.protocol.replica.hosted_queue import HostedQueue, holds
+from mantamq.protocol.replica.hosted_queue import HostedQueue
 from mantamq.protocol.replica.ownerships import Ownerships
+from mantamq.protocol.replica.presence import holds
 from mantamq.protocol.replica.update import Pace
 from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.events import (

@@ -52,15 +52,56 @@ def test_a_queue_gets_what_the_policy_of_its_name_says():
     assert not cluster.declare("other").limited
 
 
-def test_what_is_there_stays_as_it_was_declared():
+def test_what_is_there_follows_and_keeps_what_it_was_declared_with_apart():
     cluster = Cluster()
-    cluster.declare("before")
-    cluster.apply(PutPolicy("p", ".*", {COUNT: 10}))
-    assert cluster.declare("before").max_count == 0
-    cluster.declare("behind")
-    cluster.apply(DropPolicy("p"))
-    assert cluster.declare("behind").max_count == 10, "whatever becomes of the policy"
-    assert cluster.declare("later").max_count == 0
+    cluster.declare("before", {COUNT: 50, OVERFLOW: "reject", "mine": 1})
+    cluster.declare("plain")
+    born = cluster.wiring.queue("plain").at_first
+    put = cluster.apply(PutPolicy("p", ".*", {COUNT: 10, "manta.delivery_limit": 4}))
+    assert [(queue.name, queue.changed) for queue in put.otherwise] == [("before", 5), ("plain", 5)]
+    found = cluster.declare("before", {COUNT: 50, OVERFLOW: "reject", "mine": 1})
+    assert (found.max_count, found.delivery_limit) == (50, 4), "what is declared goes before"
+    assert cluster.declare("plain").max_count == 10
+    assert cluster.wiring.queue("plain").at_first == born, "its stream begins as it was"
+    less = cluster.apply(PutPolicy("o", "^b", {COUNT: 20}, operator=True))
+    assert [queue.name for queue in less.otherwise] == ["before"]
+    assert cluster.declare("before", {COUNT: 50, OVERFLOW: "reject", "mine": 1}).max_count == 20
+    cluster.apply(PutPolicy("p", "^none$", {COUNT: 10}))
+    assert cluster.declare("plain") == QueueSettings(), "the pattern does not fit any more"
+    cluster.apply(DropPolicy("o", True))
+    assert cluster.declare("before", {COUNT: 50, OVERFLOW: "reject", "mine": 1}).max_count == 50
+    again = Wiring.restore(cluster.wiring.snapshot())
+    assert again.digest() == cluster.wiring.digest()
+    assert again.queue("plain").changed == cluster.wiring.queue("plain").changed > 0
+
+
+def test_a_policy_that_says_the_same_changes_nothing_but_its_name():
+    cluster = Cluster(PutPolicy("p", "^q$", {COUNT: 10}))
+    cluster.declare("q")
+    outcome = cluster.apply(PutPolicy("a", "^q$", {COUNT: 10}))
+    assert [queue.changed for queue in outcome.otherwise] == [0], "nothing has to be said in its stream"
+    assert cluster.notes("q") == {"policy": "a"}
+    assert cluster.apply(PutPolicy("z", "^q$", {COUNT: 10})).otherwise == ()
+
+
+def test_a_queue_expires_by_a_policy_from_the_event_on_by_which_it_comes():
+    cluster = Cluster()
+    cluster.declare("q")
+    cluster.apply(PutPolicy("p", ".*", {"x-expires": 500}))
+    assert cluster.wiring.left() == {("q#1", 3): 0.5}
+    cluster.apply(PutPolicy("o", ".*", {"x-expires": 100}, operator=True))
+    assert cluster.wiring.left() == {("q#1", 3): 0.1}
+    for event in (DropPolicy("o", True), DropPolicy("p")):
+        cluster.apply(event)
+    assert cluster.wiring.left() == {}
+
+
+def test_no_time_is_less_than_any_and_none_at_all_is_more():
+    cluster = Cluster(
+        PutPolicy("o", ".*", {"x-message-ttl": 100}, operator=True), PutPolicy("p", "^p", {"x-message-ttl": 0})
+    )
+    assert cluster.declare("q").message_ttl_ms == 100
+    assert cluster.declare("p").message_ttl_ms == 0
 
 
 def test_the_highest_priority_wins_and_then_the_first_name():
@@ -115,6 +156,7 @@ def test_an_alternate_is_a_policys_where_it_is_there():
     assert cluster.notes("q") == {"policy": "p", "alternate": True}
     assert cluster.declare("m", alternate="mine").alternate == "mine"
     assert cluster.apply(DeclareQueue("q", {}, False, "mine")).code == EXISTS
+    assert cluster.apply(DeclareQueue("q", {}, False, "dead")).code == EXISTS, "it was declared without one"
 
 
 def test_a_policy_that_contradicts_a_declaration_says_nothing():
