@@ -21,7 +21,7 @@ import msgspec
 
 from ...protocol.errors import LocalError
 from ...protocol.wire.records import CHECKPOINT, CheckpointRecord, decode_record, encode_record
-from ...protocol.wiring.definitions import canonical
+from ...protocol.wiring.definitions import QueueDefinition, canonical
 from ...protocol.wiring.snapshot import WiringSnapshot
 
 Row = tuple[Any, ...]
@@ -30,6 +30,9 @@ Rows = dict[str, dict[str, Row]]
 
 TABLES = ("exchanges", "queues", "bindings", "members")
 
+CLIENT = QueueDefinition.__struct_fields__.index("client")
+UNCHANGED = list(QueueDefinition.__struct_defaults__[-len(QueueDefinition.__struct_fields__) + CLIENT + 1 :])
+"""What a queue has behind that which policies have not changed."""
 DISSOLVING = WiringSnapshot.__struct_fields__.index("dissolving") - 3
 
 _pack = msgspec.msgpack.encode
@@ -43,7 +46,8 @@ class TableContents(NamedTuple):
         rows: of all tables but `meta`.
         stream: the `CheckpointRecord` without its members and its outline.
         rest: what the outline has besides rows, in msgpack; behind that the clients that have queues for themselves,
-            queue id -> client id, and the voters of queues that are deleted and not empty yet, where there are any.
+            queue id -> client id, the voters of queues that are deleted and not empty yet, and what policies have made
+            of queues, queue id -> the fields of `QueueDefinition` behind `client`, as far as there are any.
     """
 
     wiring_index: int
@@ -69,7 +73,7 @@ def to_tables(checkpoint: CheckpointRecord) -> TableContents:
         queues, exchanges, bindings, *rest = wiring
         rows: Rows = {
             "exchanges": {one[0]: _exchange(*one) for one in exchanges},
-            "queues": {id: _queue(queue_voters.get(id), id, *one) for id, *one, _ in queues},
+            "queues": {id: _queue(queue_voters.get(id), id, *one) for id, *one in queues},
             "bindings": {row[0]: row for one in bindings for row in [_binding(*one)]},
             "members": _members(checkpoint),
         }
@@ -79,8 +83,11 @@ def to_tables(checkpoint: CheckpointRecord) -> TableContents:
     if unknown := queue_voters.keys() - rows["queues"].keys() - deleted.keys():
         raise LocalError(f"voters of queues that the wiring does not have: {sorted(unknown)}")
     bare = msgspec.structs.replace(checkpoint, outline=b"", voters=[], incs={}, lives={})
-    clients = {id: client for id, *_, client in queues if client}
-    more = (clients, deleted) if deleted else (clients,) if clients else ()
+    clients = {one[0]: one[CLIENT] for one in queues if one[CLIENT]}
+    followed = {one[0]: one[CLIENT + 1 :] for one in queues if one[CLIENT + 1 :] != UNCHANGED}
+    more = [clients, deleted, followed]
+    while more and not more[-1]:
+        more.pop()
     return TableContents(checkpoint.index, rows, encode_record(bare), _pack((rest, later, *more)))
 
 
@@ -96,15 +103,15 @@ def from_tables(kept: TableContents) -> CheckpointRecord:
     bindings = [[row[1], row[2], unescaped(row[3]), from_json(row[4])] for row in rows["bindings"].values()]
     bindings.sort(key=lambda one: (one[0], one[1], one[2], canonical(one[3])))
     rest, later, *more = msgspec.msgpack.decode(kept.rest, type=list[Any])
-    clients: dict[str, str] = more[0] if more else {}
+    clients, deleted, followed = more + [{}] * (3 - len(more))
     wiring = [
-        [[row[0], row[1], from_json(row[2]), row[3], row[4] or "", clients.get(row[0], "")] for row in queues],
+        [_definition(row, clients.get(row[0], ""), followed.get(row[0], UNCHANGED)) for row in queues],
         [[row[0], row[1], from_json(row[2]), row[3], row[4] or ""] for row in exchanges],
         bindings,
         *rest,
     ]
     queue_voters = {row[0]: json.loads(row[5]) for row in queues if row[5] is not None}
-    queue_voters |= more[1] if len(more) > 1 else {}
+    queue_voters |= deleted
     members = rows["members"].values()
     bare = decode_record(CHECKPOINT, kept.stream)
     assert type(bare) is CheckpointRecord
@@ -123,9 +130,24 @@ def _dissolving(rest: list[Any]) -> list[list[Any]]:
 
 
 def _queue(
-    voters: list[str] | None, id: str, name: str, arguments: dict[str, Any], durable: bool, alternate: str
+    voters: list[str] | None,
+    id: str,
+    name: str,
+    arguments: dict[str, Any],
+    durable: bool,
+    alternate: str,
+    client: str,
+    *followed: Any,
 ) -> Row:
+    if len(followed) != len(UNCHANGED):
+        raise ValueError(f"{len(followed)} fields behind the client of queue {name!r}, not {len(UNCHANGED)}")
     return id, name, to_json(arguments), durable, alternate or None, None if voters is None else json.dumps(voters)
+
+
+def _definition(row: Row, client: str, followed: list[Any]) -> list[Any]:
+    """A `QueueDefinition` of its row and of what is kept beside the rows."""
+    id, name, arguments, durable, alternate, _ = row
+    return [id, name, from_json(arguments), durable, alternate or "", client, *followed]
 
 
 def _exchange(name: str, type: str, arguments: dict[str, Any], durable: bool, alternate: str) -> Row:

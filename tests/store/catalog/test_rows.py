@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.wire.events import Bind, DeclareQueue, DeleteQueue
+from mantamq.protocol.wire.policy_events import PutPolicy
 from mantamq.protocol.wiring.definitions import canonical
 from mantamq.protocol.wiring.wiring import Wiring
 from mantamq.store.catalog.rows import escaped, from_json, from_tables, to_json, to_tables, unescaped
@@ -33,6 +34,18 @@ def test_whose_an_exclusive_queue_is_goes_along() -> None:
     again = from_tables(to_tables(contents))
     assert exactly(again) == exactly(contents)
     assert [queue.client for queue in Wiring.restore(outline_of(again).wiring).queues()] == ["c", ""]
+
+
+def test_what_policies_have_made_of_a_queue_goes_along_and_what_it_was() -> None:
+    first, second = ({"qpid.max_count": count} for count in (5, 3))
+    events = [PutPolicy("p", "^a", first), DeclareQueue("a", {}), DeclareQueue("q", {}), PutPolicy("p", "^a", second)]
+    contents = broker_of(events).contents()
+    again = from_tables(to_tables(contents))
+    assert exactly(again) == exactly(contents)
+    followed, plain = Wiring.restore(outline_of(again).wiring).queues()
+    assert (followed.changed, followed.own, plain.changed, plain.own) == (4, {}, 0, None)
+    assert followed.arguments["qpid.max_count"] == 3 and followed.first is not None
+    assert followed.first["qpid.max_count"] == 5 and followed.judged
 
 
 def test_a_queue_that_is_deleted_and_not_empty_yet_goes_along() -> None:

@@ -30,6 +30,7 @@ from mantamq.protocol.wire.events import (
     encode_event,
 )
 from mantamq.protocol.wire.log_frames import Append, UpdateStart
+from mantamq.protocol.wire.policy_events import DropPolicy, PutPolicy
 from mantamq.protocol.wire.records import CheckpointRecord
 from mantamq.protocol.wiring.definitions import canonical
 from mantamq.protocol.wiring.snapshot import ClusterOutline
@@ -58,6 +59,7 @@ words, keys, exchanges = st.sampled_from(WORDS), st.sampled_from(KEYS), st.sampl
 brokers, incs = st.sampled_from(BROKERS), st.integers(0, 3) | st.integers(2**52, 2**53)
 # The ids of queues that were declared by one of the first entries: some are there.
 ids = st.builds(lambda word, index: f"{word}#{index}", words, st.integers(1, 30))
+limits = st.fixed_dictionaries({"qpid.max_count": st.integers(1, 3)})
 alternates = st.sampled_from(("", "", "spare", "amq.fanout"))
 
 events: st.SearchStrategy[AnyEvent] = st.one_of(
@@ -80,6 +82,9 @@ events: st.SearchStrategy[AnyEvent] = st.one_of(
     st.builds(Evict, brokers, incs),
     st.builds(Rejoin, brokers, incs),
     st.builds(Member, brokers, incs, st.booleans()),
+    st.builds(PutPolicy, st.sampled_from(("p", "r")), st.sampled_from(("o", "q", ".")), limits, st.integers(0, 1),
+              st.booleans()),
+    st.builds(DropPolicy, st.sampled_from(("p", "r")), st.booleans()),
     st.builds(Supervise, st.integers(0, 9), words, words),
     st.just(Recount()),
 )  # fmt: skip
