@@ -78,7 +78,7 @@ class ClusterState:
         """Apply the next committed entry."""
         if type(event) is Member and self._voters is not None:
             change(self._voters, event)
-        outcome = self.wiring.apply(event, index)
+        outcome = self.wiring.apply(event, index, self.voters)
         if outcome.changed:
             self.version += 1
         if outcome.otherwise:

@@ -29,7 +29,7 @@ class Rearrangements:
 
     def tell(self, queues: Iterable[QueueDefinition]) -> None:
         """Those are otherwise now."""
-        parts = [(queue.id, encode_event(_configure(queue))) for queue in queues]
+        parts = [(queue.id, encode_event(self._configure(queue))) for queue in queues]
         for request in in_requests(parts, self._most_bytes):
             self._requests.request(request, lambda: None)
 
@@ -37,7 +37,7 @@ class Rearrangements:
         """The wiring is another broker's, or an earlier life's, which may have said nothing."""
         self.tell(queue for queue in self._cluster.wiring.queues() if queue.changed)
 
-
-def _configure(queue: QueueDefinition) -> Configure:
-    arguments = {name: value for name, value in queue.arguments.items() if name in OF_QUEUES}
-    return Configure(queue.changed, arguments, queue.alternate)
+    def _configure(self, queue: QueueDefinition) -> Configure:
+        arguments = {name: value for name, value in queue.arguments.items() if name in OF_QUEUES}
+        who, since = self._cluster.broker, queue.since
+        return Configure(queue.changed, arguments, queue.alternate, who, since, queue.brokers)

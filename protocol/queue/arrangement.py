@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from ..wire.events import Event
 from ..wire.policy_events import Configure
 from ..wire.settings import read
@@ -73,13 +75,23 @@ class Arrangement:
     def _configure(self, event: Configure) -> Applied:
         state, before = self._state, self._state.configured
         destroyed = self.settings.overflow == SELF_DESTRUCT and state.refused > before.refused
-        if event.index <= before.index or state.batches.dissolved or destroyed:
+        if state.batches.dissolved or destroyed:
             return Applied(effective=False)
-        judged = self.judges or read(QueueSettings, event.arguments).judges
-        letters = state.alternate or before.letters
-        state.configured = Configured(event.index, event.arguments, event.alternate, state.refused, judged, letters)
+        unaware = self._unaware(event)
+        if event.index <= before.index:
+            state.configured = replace(before, unaware=unaware)
+            return Applied(effective=False)
+        judged, letters = self.judges or event.since > 0, state.alternate or before.letters
+        state.configured = Configured(
+            event.index, event.arguments, event.alternate, state.refused, judged, letters, unaware
+        )  # fmt: skip
         self.follow()
         return self._settled(event)
+
+    def _unaware(self, event: Configure) -> list[str]:
+        """Which brokers may not know that the queue has a say, where one says what it knows."""
+        were = self._state.configured.unaware if self.judges else event.brokers
+        return [broker for broker in were if broker != event.broker or not event.since]
 
     def _settled(self, event: Configure) -> Applied:
         """What the new rules make of what is there."""

@@ -4,6 +4,7 @@
 # msgspec hands `frozen` down to subclasses, which the type checker does not know.
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ class Configured(msgspec.Struct, array_like=True, frozen=True):
     refused: how many messages it had refused before.
     judged: it has had a say in what becomes of transfers at any time since it was declared.
     letters: exchange to which what was set aside goes where there is no alternate any more.
+    unaware: brokers that may not know yet that it has a say; those that are out of the stream count for nothing.
     """
 
     index: int = 0
@@ -24,3 +26,8 @@ class Configured(msgspec.Struct, array_like=True, frozen=True):
     refused: int = 0
     judged: bool = False
     letters: str = ""
+    unaware: list[str] = []
+
+    def anybody_unaware(self, absent: Container[str]) -> bool:
+        """Whether a broker may send to the queue that does not know yet. `absent`: those that are out."""
+        return bool(self.unaware) and not all(broker in absent for broker in self.unaware)

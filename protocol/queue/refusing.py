@@ -7,6 +7,7 @@ depend on the kind of a queue. Its sender is told (`replica/verdicts.py`).
 
 At a limit that a queue has got since it was declared only that is refused which comes from brokers that knew of it, and
 wait for what becomes of it (`Enqueue.judged`): what the others had sent by then is complete when it is in the stream.
+And nothing is refused before all brokers know: who sends again at another one what was refused must hear the same.
 
 A queue that destroys itself at its limit refuses the message that would exceed it, loses all that is in it at that
 place of its stream, and refuses all that come behind, until its brokers have deleted it (`broker/self_destruction.py`).
@@ -40,7 +41,7 @@ class Limit(Guard):
         return self._destroys and self._state.refused > self._before
 
     def admits(self, event: Enqueue) -> bool:
-        if self._since and not event.judged:
+        if self._since and (not event.judged or self._state.configured.anybody_unaware(self._state.fence.absent)):
             return True
         blobs, count, size = event.blobs, self._max_count, self._max_size
         if self.destroyed:

@@ -43,8 +43,13 @@ class Configure(Event, tag=25):
 
     Attributes:
         arguments: that it has now, of those that change how a queue behaves. alternate: likewise.
+        broker: who says so, and knows.
+        since, brokers: as of `QueueDefinition`.
     """
 
     index: int
     arguments: dict[str, Any]
     alternate: str = ""
+    broker: str = ""
+    since: int = 0
+    brokers: list[str] = []

@@ -26,6 +26,8 @@ class QueueDefinition(msgspec.Struct, frozen=True, array_like=True):
         first, first_alternate: what it had before the first such event; else None, "".
         judged: it has had a say in what becomes of transfers before that event: of what it has refused, repeats are
             answered as the first time.
+        since, brokers: index of the event by which it got that say, and who were members then; 0 and none where it has
+            had it since it was declared, or never.
     """
 
     id: str
@@ -40,6 +42,8 @@ class QueueDefinition(msgspec.Struct, frozen=True, array_like=True):
     first: dict[str, Any] | None = None
     first_alternate: str = ""
     judged: bool = False
+    since: int = 0
+    brokers: list[str] = []
 
     @property
     def as_declared(self) -> QueueDefinition:

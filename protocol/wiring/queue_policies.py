@@ -111,12 +111,14 @@ class QueuePolicies:
         index: int,
         queues: Iterable[QueueDefinition],
         may_be_alternate: Callable[[str], bool],
+        brokers: Iterable[str] = (),
     ) -> list[QueueDefinition] | None:
         """Apply an event, as `order`.
 
         Args:
             index: of the event.
             queues: all that policies may be of, as they are.
+            brokers: the members of the cluster at that event.
 
         Returns:
             Those of them that are otherwise now, as they are now; None: the event changes nothing at all.
@@ -127,7 +129,8 @@ class QueuePolicies:
         patterns = {one.pattern for one in (before, event) if isinstance(one, QueuePolicy | PutPolicy)}
         concerned = [one for one in queues if any(matches(pattern, one.name) for pattern in patterns)]
         now = [(one, self.onto(one.as_declared, may_be_alternate)) for one in concerned]
-        return [_follows(was, has, index) for was, has in now if not _same(was, has)]
+        members = sorted(brokers)
+        return [_follows(was, has, index, members) for was, has in now if not _same(was, has)]
 
     def snapshot(self) -> list[QueuePolicy]:
         return [*self.all(False), *self.all(True)]
@@ -143,15 +146,18 @@ def _same(one: QueueDefinition, other: QueueDefinition) -> bool:
     return canonical([one.arguments, one.alternate]) == canonical([other.arguments, other.alternate])
 
 
-def _follows(was: QueueDefinition, has: QueueDefinition, index: int) -> QueueDefinition:
+def _follows(was: QueueDefinition, has: QueueDefinition, index: int, brokers: list[str]) -> QueueDefinition:
     """What a queue has now by the event at `index`, in place of what it was."""
-    settings = _settings(was)
-    if settings == _settings(has):  # another policy says the same
-        kept = {name: getattr(was, name) for name in ("changed", "first", "first_alternate", "judged")}
+    before, now = _settings(was), _settings(has)
+    kept = {name: getattr(was, name) for name in ("changed", "first", "first_alternate", "judged", "since", "brokers")}
+    if before == now:  # another policy says the same
         return replace(has, **kept)
     first, first_alternate = was.at_first
-    judged = was.judged or settings.judges
-    return replace(has, changed=index, first=first, first_alternate=first_alternate, judged=judged)
+    judged = was.judged or before.judges
+    if now.judges and not judged:
+        kept |= {"since": index, "brokers": brokers}
+    kept |= {"changed": index, "first": first, "first_alternate": first_alternate, "judged": judged}
+    return replace(has, **kept)
 
 
 def _settings(queue: QueueDefinition) -> QueueSettings:

@@ -9,6 +9,7 @@ the event that declared it: a queue deleted and declared again is another.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,9 +110,9 @@ class Wiring(Inventory):
 
     # ---- applying events
 
-    def apply(self, event: AnyEvent, index: int) -> Outcome:
-        """Apply the event at `index` of the cluster stream. Never raises for a client's wrong request: an exception
-        here would end every broker at the same event."""
+    def apply(self, event: AnyEvent, index: int, brokers: Iterable[str] = ()) -> Outcome:
+        """Apply the event at `index` of the cluster stream, where `brokers` are its members. Never raises for a
+        client's wrong request: an exception here would end every broker at the same event."""
         try:
             match event:
                 case DeclareQueue():
@@ -142,7 +143,7 @@ class Wiring(Inventory):
                     self._look(index, event.queue)
                     return Outcome(code, text)
                 case PutPolicy() | DropPolicy():
-                    outcome = self._policy(event, index)
+                    outcome = self._policy(event, index, brokers)
                 case Exclusive():
                     self.exclusives.order(event, index, self.uses.is_out)
                     return Outcome()
@@ -216,9 +217,9 @@ class Wiring(Inventory):
         less = [exchange for exchange in self._exchanges.values() if exchange.unbind(event.name)]
         return Outcome(changed=True, queue=known, gone=end(self._exchanges, [*of, *unused(less)]))
 
-    def _policy(self, event: PutPolicy | DropPolicy, index: int) -> Outcome:
+    def _policy(self, event: PutPolicy | DropPolicy, index: int, brokers: Iterable[str]) -> Outcome:
         queues = [queue for queue in self.queues() if not relayed(queue)]
-        otherwise = self.policies.changed(event, index, queues, self._may_be_alternate)
+        otherwise = self.policies.changed(event, index, queues, self._may_be_alternate, brokers)
         for queue in otherwise or ():
             self._queues[queue.name] = self._by_id[queue.id] = queue
             self.idle.changed(queue, self.uses.users, index)

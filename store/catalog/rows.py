@@ -30,12 +30,12 @@ Rows = dict[str, dict[str, Row]]
 
 TABLES = ("exchanges", "queues", "bindings", "members")
 
+_pack = msgspec.msgpack.encode
+
 CLIENT = QueueDefinition.__struct_fields__.index("client")
-UNCHANGED = list(QueueDefinition.__struct_defaults__[-len(QueueDefinition.__struct_fields__) + CLIENT + 1 :])
+UNCHANGED = msgspec.msgpack.decode(_pack(QueueDefinition("", "", {})), type=list[Any])[CLIENT + 1 :]
 """What a queue has behind that which policies have not changed."""
 DISSOLVING = WiringSnapshot.__struct_fields__.index("dissolving") - 3
-
-_pack = msgspec.msgpack.encode
 
 
 class TableContents(NamedTuple):

@@ -38,6 +38,7 @@ class Watcher:
         models: queue id -> the model that has applied what is committed.
         gone: ids of queues that are deleted. emptied: of these, those whose messages have gone to their alternates.
         voters: stream -> who votes, by what is committed.
+        members: index of the cluster's stream -> who were members then, sorted.
         births: stream -> who voted in it before its first change.
         on_commit: called with (stream, event, model, effective) for every committed queue event, after the model.
         on_wiring: called with every committed event of the cluster stream.
@@ -48,6 +49,7 @@ class Watcher:
         self._chance = world.rng.random
         self.voters: dict[str, list[str]] = {events.CLUSTER: list(world.brokers)}
         self.births: dict[str, list[str]] = {events.CLUSTER: list(world.brokers)}
+        self.members: dict[int, list[str]] = {}
         self.faulty = world.standby
         self.logs: dict[str, dict[int, events.Entry]] = {}
         self.commits: dict[str, int] = {}
@@ -399,6 +401,7 @@ class Watcher:
             if isinstance(event, events.DeclareQueue):
                 self.voters.setdefault(f"{event.name}#{index}", list(self.voters[stream]))
                 self.births.setdefault(f"{event.name}#{index}", list(self.voters[stream]))
+            self.members[index] = sorted(self.voters[stream])
             if isinstance(event, events.DeleteQueue) and event.name in self.wiring.ids and self.wiring.deletes(event):
                 id = self.wiring.ids[event.name]
                 if not self.wiring.stays(event):
@@ -425,8 +428,11 @@ class Watcher:
             declared(model, definition[0])
         for seen in self.before_commit:
             seen(stream, event, model)
-        if isinstance(event, events.Configure) and self.wiring.said.get(stream, {}).get(event.index) != event.arguments:
-            raise Violation(f"{stream}: {event} is not what the policies say by that event of the cluster's stream")
+        if isinstance(event, events.Configure):
+            if self.wiring.said.get(stream, {}).get(event.index) != event.arguments:
+                raise Violation(f"{stream}: {event} is not what the policies say by that event of the cluster's stream")
+            if event.since and sorted(event.brokers) != self.members.get(event.since):
+                raise Violation(f"{stream}: {event} has not all who were members: {self.members.get(event.since)}")
         effective = model.apply(event)
         for seen in self.on_commit:
             seen(stream, event, model, effective)

@@ -71,6 +71,9 @@ def declared(queue: ModelQueue, arguments: dict[str, Any]) -> None:
     """Make a queue what it is declared to be, in whatever spelling."""
     queue.arguments = arguments
     ruled(queue, arguments)
+    most_count, most_size = queue.most
+    refuses = most_size < inf or (most_count < inf and queue.full not in ("ring", "dead-letter"))
+    queue.has_a_say = refuses or bool(queue.flow)
     if "x-max-priority" in arguments:
         queue.levels = {priority: priority for priority in range(int(arguments["x-max-priority"]) + 1)}
         queue.without = 0
@@ -201,6 +204,8 @@ class ModelQueue:
     arguments: dict[str, Any] = field(default_factory=dict)  # that it is declared with
     full: str = "ring"  # what happens at that: "ring", "ring-strict", "reject", "self-destruct", "dead-letter"
     unjudged: set[tuple[str, int]] = field(default_factory=set)  # what came from brokers that did not wait for its word
+    unaware: set[str] = field(default_factory=set)  # brokers that have not said yet that they know that it may refuse
+    has_a_say: bool = False  # what it refuses is refused
     configured: int = 0  # the index of the cluster's stream since which it is as policies have made it
     destroyed: bool = False  # it has destroyed itself: nothing comes in any more
     flow: dict[str, tuple[int, int]] = field(
@@ -351,7 +356,13 @@ class ModelQueue:
 
     def _configure(self, event: events.Configure) -> bool:
         """Policies have made something else of it: from here on it keeps to that."""
-        if event.index <= self.configured or self.dissolved or self.destroyed:
+        if self.dissolved or self.destroyed:
+            return False
+        if event.since and not self.has_a_say:
+            self.has_a_say, self.unaware = True, set(event.brokers)
+        if event.since:
+            self.unaware.discard(event.broker)
+        if event.index <= self.configured:
             return False
         self.configured, self.alternate = event.index, bool(event.alternate)
         ruled(self, event.arguments)
@@ -404,13 +415,15 @@ class ModelQueue:
             for position in self.live:
                 if self.place[position] == "available":
                     self.returned[position] = max(1, self.returned.get(position, 0))
+        back: list[int] = []
         for position in self.live:
             match self.place[position]:
                 case ("held", event.broker, int(inc), _) if inc <= event.inc:
                     self.count("released")
                     self.place[position] = "available"
                     self.returned[position] = self.returned.get(position, 0) + 1
-        for position in [p for p in self.live if self.place[p] == "available"]:
+                    back.append(position)
+        for position in back:  # what is there already keeps to what the limit was then
             self._tried(position)
         return True
 
@@ -476,7 +489,7 @@ class ModelQueue:
             knows = event.judged or not self.configured  # its broker knew that it may be refused
             if not knows:
                 self.unjudged.add((event.client, number))
-            if knows and (self.destroyed or self._too_much(blob)):
+            if knows and self.unaware <= self.absent and (self.destroyed or self._too_much(blob)):
                 if self.full == "self-destruct" and not self.destroyed:
                     self.destroyed = True
                     for waiting in self._inside():

@@ -9,6 +9,8 @@ from mantamq.protocol.wire.policy_events import DropPolicy, PutPolicy
 
 COUNT, SIZE, OVERFLOW, TRIES = "qpid.max_count", "qpid.max_size", "qpid.policy_type", "manta.delivery_limit"
 BOUNDS = (COUNT, SIZE, "x-message-ttl", "x-expires", TRIES)
+WORDS = (("qpid.lifetime-policy", "delete-if-unused"), ("qpid.lifetime-policy", "delete-on-close"))
+"""Other words for what a queue has by a default then."""
 DEFAULTS, NOTE = "manta.by_default", "manta.by_policy"
 
 
@@ -57,10 +59,11 @@ class ModelPolicies:
             if _contradicts(has):
                 has = {key: value for key, value in has.items() if not key.startswith("qpid.flow_")}
             notes["operator_policy"] = operator.name
-            if lowered := {key: value for key, value in own.items() if has.get(key) != value}:
-                notes["given"] = lowered
         if not notes:
             return arguments
+        has = {key: value for key, value in has.items() if (key, value) not in WORDS}
+        if lowered := {key: value for key, value in own.items() if has.get(key) != value}:
+            notes["given"] = lowered
         self.given += 1
         return has | {DEFAULTS: sorted(has.keys() - own.keys()), NOTE: notes}
 

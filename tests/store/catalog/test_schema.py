@@ -53,7 +53,7 @@ def columns(table: str) -> list[str]:
 def test_every_field_has_its_column() -> None:
     """A field that is appended to a definition needs a column, and so a next version; or a place beside the rows, as the
     client has that a queue is exclusive to, and what policies have made of a queue."""
-    beside = ["client", "own", "own_alternate", "changed", "first", "first_alternate", "judged"]
+    beside = ["client", "own", "own_alternate", "changed", "first", "first_alternate", "judged", "since", "brokers"]
     assert fields(QueueDefinition) == [*columns("queues")[:-1], *beside] and columns("queues")[-1] == "voters"
     assert fields(ExchangeDefinition) == columns("exchanges")
     assert ["id", *(name if name != "key" else "binding_key" for name in fields(Binding))] == columns("bindings")

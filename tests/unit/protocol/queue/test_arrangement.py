@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -18,8 +19,10 @@ from mantamq.protocol.wire.events import (
     Configure,
     DeadLetterDone,
     Enqueue,
+    Evict,
     Own,
     Reject,
+    Rejoin,
     Release,
     decode_event,
     encode_event,
@@ -60,9 +63,9 @@ class Queue:
         self.sent += len(blobs)
         return self.apply(Enqueue("c", numbers, list(blobs), judged=judged, **fields))
 
-    def configure(self, index: int, alternate: str = "", **arguments: Any) -> Any:
+    def configure(self, index: int, alternate: str = "", brokers: Sequence[str] = (), **arguments: Any) -> Any:
         spelled = {{"count": COUNT, "size": SIZE, "overflow": OVERFLOW}.get(n, n): v for n, v in arguments.items()}
-        return self.apply(Configure(index, plain(self.settings, {}) | spelled, alternate))
+        return self.apply(Configure(index, plain(self.settings, {}) | spelled, alternate, "b1", index, list(brokers)))
 
     def blobs(self) -> bytes:
         return b"".join(self.state.blobs[position] for position in sorted(self.state.blobs))
@@ -95,6 +98,25 @@ def test_what_comes_from_a_broker_that_did_not_know_is_not_refused(queue):
     queue.configure(7, count=2, overflow="reject")
     queue.send(b"5", judged=False)
     assert (queue.blobs(), queue.state.refused) == (b"12345", 0), "it is complete by what its broker knows"
+
+
+def test_nothing_is_refused_before_every_broker_knows_that_it_may_be_or_is_out(queue):
+    full: dict[str, Any] = {"count": 2, "overflow": "reject", "brokers": ("b1", "b2", "b3")}
+    queue.configure(7, **full)
+    queue.send(b"5")
+    assert queue.blobs() == b"12345", "it could be sent again at b2, which does not know what became of it"
+    queue.apply(Evict("b3", 0))
+    for since, blob in ((0, b"6"), (7, b"7")):
+        queue.send(blob)
+        assert not queue.apply(Configure(7, {}, "", "b2", since)).effective
+    assert queue.send(b"8").dropped == [(8, 8, False)] and queue.blobs() == b"1234567"
+    queue.apply(Rejoin("b3", 1))
+    queue.send(b"9")
+    queue.configure(9, **full)
+    queue.send(b"a")
+    assert queue.blobs() == b"12345679a", "b3 is back, and has not said that it knows"
+    queue.apply(Configure(9, {}, "", "b3", 7))
+    assert queue.send(b"b").dropped
 
 
 def test_without_the_policy_it_is_what_it_was(queue):
