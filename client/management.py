@@ -503,9 +503,10 @@ class Management:
         with all that is in them, and those that are declared after this, for as long as the policy is there. One of
         that name is replaced. Of several that fit, the one with the highest priority is the queue's, and no other.
 
-        What is sent when this has returned finds the queues so. Where a limit is less than what a queue holds, the
-        oldest go at once if they would go for another message (overflow ring or dead-letter), and else what comes is
-        refused. Messages that are there keep the time that they had to live.
+        What is sent to the same broker when this has returned finds the queues so. Where a limit is less than what a
+        queue holds, the oldest go at once if they would go for another message (overflow ring or dead-letter), and else
+        what comes is refused as soon as every broker knows of it. Messages that are there keep the time that they had
+        to live.
 
         Args:
             pattern: a regular expression that is searched for in the name: `^orders[.]`; without back references, and

@@ -199,6 +199,8 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/protocol/queue/test_arrangement.py"
         "::test_what_becomes_a_smaller_queue_that_refuses_keeps_what_it_has",
         "tests/unit/protocol/queue/test_arrangement.py::test_what_comes_from_a_broker_that_did_not_know_is_not_refused",
+        "tests/unit/protocol/queue/test_arrangement.py"
+        "::test_nothing_is_refused_before_every_broker_knows_that_it_may_be_or_is_out",
         "tests/unit/protocol/queue/test_arrangement.py::test_the_times_to_live_are_of_what_comes_from_there_on",
     ],
     "Queues without a name": [

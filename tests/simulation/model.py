@@ -472,6 +472,9 @@ class ModelQueue:
         seen = self.seen.setdefault(event.client, set())
         before = len(self.place)
         for index, (number, blob) in enumerate(zip(each(event.numbers), event.blobs, strict=True)):
+            knows = event.judged or not self.configured  # its broker knew that it may be refused
+            if not knows:  # also where it comes again: that broker waits for no word of it
+                self.unjudged.add((event.client, number))
             if number in seen or (event.client.endswith(("@", "!")) and number < max(seen, default=0)):
                 continue  # from an exchange's own queue, or under a name, nothing comes behind what was sent after it
             seen.add(number)
@@ -486,9 +489,6 @@ class ModelQueue:
                 self.pushed_out.add(position)
                 self.arrived[blob] = self.arrived.get(blob, 0) + (event.client not in self.foreign)
                 continue
-            knows = event.judged or not self.configured  # its broker knew that it may be refused
-            if not knows:
-                self.unjudged.add((event.client, number))
             if knows and self.unaware <= self.absent and (self.destroyed or self._too_much(blob)):
                 if self.full == "self-destruct" and not self.destroyed:
                     self.destroyed = True
