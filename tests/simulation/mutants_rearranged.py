@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from mantamq.protocol.broker.queue_traits import QueueTraits
 from mantamq.protocol.queue.arrangement import Arrangement
+from mantamq.protocol.queue.configured import Configured
 from mantamq.protocol.queue.refusing import Limit
 from mantamq.protocol.queue.ring import Ring
 from mantamq.protocol.queue.state import QueueState
@@ -34,6 +35,14 @@ def it_refuses_what_nobody_waits_for(patch: Patch) -> None:
         self._since = False
 
     patch.setattr(Limit, "__init__", strict)
+
+
+def it_refuses_before_every_broker_knows(patch: Patch) -> None:
+    patch.setattr(Configured, "anybody_unaware", lambda self, absent: False)
+
+
+def it_waits_for_the_word_of_brokers_that_are_out(patch: Patch) -> None:
+    patch.setattr(Configured, "anybody_unaware", lambda self, absent: bool(self.unaware))
 
 
 def a_broker_goes_on_as_if_it_had_no_say(patch: Patch) -> None:
