@@ -103,6 +103,7 @@ def policies(lines: list[str]) -> None:
         ["example.small", "20", "reject"], ["example.small", "5000", "reject"],
     ]  # fmt: skip
     assert lines[5] == "of 100 ticks wait: 96 97 98 99 100"
+    assert lines[6:] == ["at most 2 now: 100 101", "without that policy: example.small"]
 
 
 def exclusive(lines: list[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from mantamq.client import (
     Exists,
@@ -49,7 +51,8 @@ def test_what_is_in_a_queue_follows_too(cluster, connection):
         sender.send(str(number))
     sender.sync(5)
     connection.add_policy("p", "^q$", max_count=3, overflow="ring")
-    assert connection.queue("q")["messages"] == 3, "the oldest go at once"
+    while connection.queue("q")["messages"] != 3:  # the oldest go at once, and its replica says so a moment later
+        time.sleep(0.01)
     connection.add_policy("p", "^q$", max_count=2)
     with connect(cluster.addresses["b2"]) as other:
         late = other.session().sender("q")
