@@ -21,6 +21,7 @@ from ..books.sender import SenderCore
 from ..errors import ConnectionLost, MantaError, NotAllowed, ProtocolError
 from ..management import T, _Ask
 from ..moves import AsyncMessageMoves
+from ..patterns import AsyncPatterns
 from ..sync.socket_thread import CLOSE_S, WAITING_BYTES, tune
 
 PATIENCE_MS = 10_000
@@ -69,7 +70,7 @@ class _Protocol(asyncio.Protocol):
             transport.close()
 
 
-class AsyncDriver(KnownOfItself, AsyncMessageMoves):
+class AsyncDriver(KnownOfItself, AsyncMessageMoves, AsyncPatterns):
     """One connection to a broker, and to another member when that is lost.
 
     Attributes:

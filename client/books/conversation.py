@@ -269,7 +269,7 @@ class Conversation:
             if receiver is not None:
                 flat, id = receiver.undeliverable.flat(), receiver.queue_id
                 frame = msgspec.structs.replace(
-                    frame, before=receiver.before, undeliverable=flat, undeliverable_in=id if flat else ""
+                    frame, before=receiver.before, undeliverable=flat, undeliverable_in=id if flat else "", back=True
                 )
             if isinstance(frame, AttachReceiver) and frame.exclusive:  # an earlier claim is ours still
                 frame = msgspec.structs.replace(frame, exclusive=self.greetings)

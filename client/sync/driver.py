@@ -24,10 +24,11 @@ from ..books.sender import SenderCore
 from ..errors import ConnectionLost, MantaError, NotAllowed, ProtocolError
 from ..management import T, _Ask
 from ..moves import MessageMoves
+from ..patterns import Patterns
 from .socket_thread import WAITING_BYTES, Wire
 
 
-class Driver(KnownOfItself, MessageMoves):
+class Driver(KnownOfItself, MessageMoves, Patterns):
     """One connection to a broker, by "host:port", and to another member when that is lost.
 
     Args:

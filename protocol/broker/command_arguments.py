@@ -7,7 +7,18 @@ from typing import Annotated, Any
 import msgspec
 
 LOOKS = frozenset(
-    {"queue", "queues", "definitions", "exchanges", "bindings", "policies", "resolve", "status", "statistics"}
+    {
+        "queue",
+        "queues",
+        "definitions",
+        "exchanges",
+        "bindings",
+        "policies",
+        "patterns",
+        "resolve",
+        "status",
+        "statistics",
+    }
 )
 """Commands that change nothing."""
 
@@ -81,6 +92,19 @@ class AddPolicyArguments(msgspec.Struct, forbid_unknown_fields=True):
 class DeletePolicyArguments(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     operator: bool = False
+
+
+class AddPatternArguments(msgspec.Struct, forbid_unknown_fields=True):
+    """As `PutPattern`."""
+
+    name: str
+    pattern: str
+    makes: str
+    arguments: dict[str, Any] = {}
+    durable: bool = False
+    alternate: str = ""
+    type: str = ""
+    priority: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)] = 0
 
 
 class MoveArguments(msgspec.Struct, forbid_unknown_fields=True):

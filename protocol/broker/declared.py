@@ -18,11 +18,13 @@ from ..wiring.wiring import Wiring
 
 
 def all_declared(wiring: Wiring) -> dict[str, list[dict[str, Any]]]:
-    """ "exchanges", "policies", "queues", "bindings"; of these one to an exchange has `to_exchange`, and no `queue`."""
+    """ "exchanges", "policies", "patterns", "queues", "bindings"; of these one to an exchange has `to_exchange`, and no
+    `queue`."""
     queues = {one.name: one for one in wiring.queues() if not relayed(one) and not _is_a_clients(one)}
     return {
         "exchanges": [asdict(one) for one in wiring.exchanges() if not standard(one.name)],
         "policies": [asdict(one) for one in wiring.policies.snapshot()],
+        "patterns": [asdict(one) for one in wiring.patterns.snapshot()],
         "queues": [_queue(one) for one in queues.values()],
         "bindings": [asdict(one) for one in wiring.bindings() if one.queue in queues]
         + [_link(one) for one in wiring.links()],

@@ -150,7 +150,7 @@ class BrokerMachine(Acceptor):
         self.flow_news = FlowNews(self, cluster, sessions)
         self._client_rules = client_rules(
             self.connections, self.senders, self.receivers, self.transfers, self.management, self.flow_news,
-            self.exclusive_queues,
+            self.exclusive_queues, self, cluster,
         )  # fmt: skip
 
     @property

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from ..errors import EXISTS, INVALID, NOT_ALLOWED, NOT_FOUND, UNAVAILABLE, PeerError
 from ..log.outbox import FollowerOutbox
@@ -26,17 +26,26 @@ from ..wire.events import (
     DeleteQueue,
     Unbind,
 )
+from ..wire.pattern_events import DropPattern
 from ..wire.policy_events import DropPolicy
 from ..wire.settings import names_of
-from ..wire.version import KNOWS_EXCHANGES, KNOWS_LINKS, KNOWS_POLICIES, KNOWS_RELAYS, KNOWS_WHO_ASKS
+from ..wire.version import (
+    KNOWS_EXCHANGES,
+    KNOWS_LINKS,
+    KNOWS_PATTERNS,
+    KNOWS_POLICIES,
+    KNOWS_RELAYS,
+    KNOWS_WHO_ASKS,
+)
 from ..wiring.arguments import binding_known_from, check
 from ..wiring.definitions import QueueDefinition
 from ..wiring.relays import relay_name, relay_of, relayed
 from ..wiring.settings import ExchangeSettings
-from ..wiring.wiring import Outcome
+from ..wiring.wiring import Outcome, Wiring
 from .cluster_state import ClusterState
 from .command_arguments import (
     LOOKS,
+    AddPatternArguments,
     AddPolicyArguments,
     BindArguments,
     DeclareExchangeArguments,
@@ -51,12 +60,12 @@ from .command_arguments import (
     StatisticsArguments,
     UnbindArguments,
 )
-from .declared import all_declared
 from .deletion import Condition, Deletions
 from .exclusive_queues import ExclusiveQueues
 from .made_names import named
 from .moves import move
-from .policy_commands import OLDER_POLICY, described, policy_of
+from .pattern_commands import OLDER_PATTERN, pattern_of
+from .policy_commands import OLDER_POLICY, policy_of
 from .questions import PURGE, STAT, Questions
 from .queue_declaration import OLDER_TEXT, Owner, declaration, with_dead_letters
 from .queue_description import queue_described
@@ -65,6 +74,7 @@ from .requests import UNSEEN, Requests
 from .resets import Resets
 from .session import Session
 from .statistics import OF_QUEUES, added_up, parts_of
+from .wiring_questions import QUESTIONS
 
 Answer = Callable[..., None]
 LEAVE = "leave"
@@ -141,12 +151,24 @@ class Management:
                 answer(code=NOT_ALLOWED, text=f"{frame.name} changes something: connect without rescue")
                 return
             rule = _RESCUED.get(frame.name, rule)
+        self._perform(session, frame.name, rule, shape, frame.arguments, answer)
+
+    def declare(self, session: Session, what: str, arguments: dict[str, Any], answer: Answer) -> None:
+        """Have a `what`, "queue" or "exchange", declared for a client that has not asked for that by a command.
+        `answer`, as that of a command, is called with a value, a code and a text."""
+        name = f"declare_{what}"
+        self._perform(session, name, *_COMMANDS[name], arguments, answer)
+
+    def _perform(
+        self, session: Session, name: str, rule: Callable[..., None], shape: type[msgspec.Struct],
+        given: dict[str, Any], answer: Answer,
+    ) -> None:  # fmt: skip
         try:
-            arguments = msgspec.convert(frame.arguments, shape)
-            self._exclusives.check(session, frame.name, arguments)
+            arguments = msgspec.convert(given, shape)
+            self._exclusives.check(session, name, arguments)
             rule(self, answer, arguments, *([session] if rule in _WHO_ASKS else []))
         except msgspec.ValidationError as error:
-            answer(code=INVALID, text=f"command {frame.name}: {error}")
+            answer(code=INVALID, text=f"command {name}: {error}")
         except PeerError as error:
             answer(code=error.code, text=error.text)
 
@@ -254,8 +276,11 @@ class Management:
     def _delete_policy(self, answer: Answer, a: DeletePolicyArguments) -> None:
         self._order(answer, DropPolicy(a.name, a.operator), KNOWS_POLICIES, OLDER_POLICY)
 
-    def _policies(self, answer: Answer, a: NoArguments) -> None:
-        answer([described(one) for one in self._cluster.wiring.policies.snapshot()])
+    def _add_pattern(self, answer: Answer, a: AddPatternArguments) -> None:
+        self._order(answer, pattern_of(a, self._stored, self._queue_bytes), KNOWS_PATTERNS, OLDER_PATTERN)
+
+    def _delete_pattern(self, answer: Answer, a: NameArguments) -> None:
+        self._order(answer, DropPattern(a.name), KNOWS_PATTERNS, OLDER_PATTERN)
 
     # ---- queues
 
@@ -307,26 +332,7 @@ class Management:
     def _all_defined(self, answer: Answer, a: NoArguments) -> None:
         answer([queue_described(queue, {}) for queue in self._cluster.wiring.queues()])
 
-    # ---- questions about the wiring
-
-    def _definitions(self, answer: Answer, a: NoArguments) -> None:
-        answer(all_declared(self._cluster.wiring))
-
-    def _exchanges(self, answer: Answer, a: NoArguments) -> None:
-        answer([asdict(exchange) for exchange in self._cluster.wiring.exchanges()])
-
-    def _bindings(self, answer: Answer, a: NoArguments) -> None:
-        wiring = self._cluster.wiring
-        links = [asdict(link) | {"queue": "", "to_exchange": link.queue} for link in wiring.links()]
-        answer([asdict(binding) for binding in wiring.bindings()] + links)
-
-    def _resolve(self, answer: Answer, a: NameArguments) -> None:
-        if self._cluster.wiring.queue(a.name) is not None:
-            answer({"kind": "queue"})
-        elif self._cluster.wiring.exchange(a.name) is not None:
-            answer({"kind": "exchange"})
-        else:
-            raise PeerError(NOT_FOUND, f"there is no queue and no exchange {a.name!r}: declare it first")
+    # ---- the cluster as a whole
 
     def _statistics(self, answer: Answer, a: StatisticsArguments) -> None:
         parts = parts_of(a.what)
@@ -360,6 +366,10 @@ def _tell(answer: Answer, report: dict[str, Any], value: Any) -> None:
         answer(value)
 
 
+def _of_the_wiring(question: Callable[[Wiring, Any], Any]) -> Callable[..., None]:
+    return lambda self, answer, a: answer(question(self._cluster.wiring, a))
+
+
 _COMMANDS: dict[str, tuple[Callable[..., None], type[msgspec.Struct]]] = {
     "declare_queue": (Management._declare_queue, DeclareQueueArguments),
     "delete_queue": (Management._delete_queue, DeleteQueueArguments),
@@ -372,15 +382,13 @@ _COMMANDS: dict[str, tuple[Callable[..., None], type[msgspec.Struct]]] = {
     "reset_queue": (Management._reset_queue, ResetQueueArguments),
     "queue": (Management._queue, NameArguments),
     "queues": (Management._queues, NoArguments),
-    "definitions": (Management._definitions, NoArguments),
-    "exchanges": (Management._exchanges, NoArguments),
-    "bindings": (Management._bindings, NoArguments),
     "add_policy": (Management._add_policy, AddPolicyArguments),
     "delete_policy": (Management._delete_policy, DeletePolicyArguments),
-    "policies": (Management._policies, NoArguments),
-    "resolve": (Management._resolve, NameArguments),
+    "add_pattern": (Management._add_pattern, AddPatternArguments),
+    "delete_pattern": (Management._delete_pattern, NameArguments),
     "status": (Management._status, NoArguments),
     "statistics": (Management._statistics, StatisticsArguments),
+    **{name: (_of_the_wiring(question), shape) for name, (question, shape) in QUESTIONS.items()},
 }
 
 _WHO_ASKS = frozenset((Management._declare_queue, Management._delete_queue, Management._bind, Management._unbind))

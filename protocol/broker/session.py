@@ -14,7 +14,7 @@ from ..errors import INVALID, NOT_FOUND, TOO_LARGE, PeerError
 from ..limits import ANNOTATIONS_BYTES, ROUTING_KEYS, Limits, too_large
 from ..queue.resumption import Before
 from ..ranges import pairs, size
-from ..wire.client_frames import AttachReceiver, Dispose, Flow, Transfer
+from ..wire.client_frames import AttachReceiver, AttachSender, Dispose, Flow, Transfer
 from ..wire.queue_frames import ACCEPT, MODIFY, REJECT, RELEASE, Credit
 
 MOST_MS = 1 << 48
@@ -94,6 +94,7 @@ class Session:
         leaving: the client has said that it closes its connection.
         minor: minor version of the protocol that the client speaks.
         life: which of the client's connections it is, from 1; 0 where it does not say.
+        making: handle -> what attaches it when what it names has been declared.
     """
 
     def __init__(self, peer: str, limits: Limits) -> None:
@@ -104,6 +105,7 @@ class Session:
         self.minor = self.life = 0
         self.senders: dict[int, SenderLink] = {}
         self.receivers: dict[int, ReceiverLink] = {}
+        self.making: dict[int, AttachSender | AttachReceiver] = {}
         self.completed: dict[int, list[int]] = {}  # handle -> numbers to tell, as ranges
         self.unroutable: dict[int, list[int]] = {}  # handle -> which of them went to no queue, as ranges
         self.ended: dict[int, None] = {}  # handles that ended by themselves, oldest first
@@ -122,9 +124,9 @@ class Session:
 
     def check_handle(self, handle: int) -> None:
         """Raises PeerError (fatal) when `handle` cannot be attached."""
-        if handle in self.senders or handle in self.receivers:
+        if handle in self.senders or handle in self.receivers or handle in self.making:
             raise PeerError(INVALID, f"handle {handle} is attached already: use a new one or detach it first")
-        if len(self.senders) + len(self.receivers) >= self.limits.handles:
+        if len(self.senders) + len(self.receivers) + len(self.making) >= self.limits.handles:
             raise PeerError(INVALID, f"a connection has at most {self.limits.handles} senders and receivers")
 
     def add_sender(

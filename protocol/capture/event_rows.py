@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from msgspec.structs import asdict
+
 from ..queue.applied import Applied, PutOff
 from ..queue.batches import DELETED, DELIVERY_LIMIT, EXPIRED, MAXLEN
 from ..queue.moves import MOVED
@@ -51,6 +53,7 @@ from ..wire.events import (
     Unbind,
 )
 from ..wire.move_events import DISCARD
+from ..wire.pattern_events import DropPattern, PutPattern
 from ..wire.policy_events import Configure, DropPolicy, PutPolicy
 from .event_table import Row
 
@@ -340,6 +343,13 @@ def _policy(base: Row, event: PutPolicy | DropPolicy, done: Applied) -> Iterator
     yield base._replace(kind=kind, queue=event.name, detail=text)
 
 
+def _pattern(base: Row, event: PutPattern | DropPattern, done: Applied) -> Iterator[Row]:
+    kind, text = "drop_pattern", ""
+    if isinstance(event, PutPattern):
+        kind, text = "put_pattern", _json(**{name: value for name, value in asdict(event).items() if name != "name"})
+    yield base._replace(kind=kind, queue=event.name, detail=text)
+
+
 def _named(base: Row, event: Named, done: Applied) -> Iterator[Row]:
     yield base._replace(kind="named_sender", client=event.name, detail=event.holder)
 
@@ -362,7 +372,7 @@ _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     DeleteExchange: _delete, Bind: _bind, Modify: _settle,
     Unbind: _bind, Member: _member, Rejoin: _rejoin, Return: _return, FlowControl: _flow_control, Exclusive: _in_use,
     Lost: _lost, Supervise: _supervise, InUse: _in_use, Condemn: _condemn, Lift: _condemn, Recount: _recount,
-    PutPolicy: _policy, DropPolicy: _policy,
+    PutPolicy: _policy, DropPolicy: _policy, PutPattern: _pattern, DropPattern: _pattern,
     Named: _named,
     Configure: _configure,
 }  # fmt: skip

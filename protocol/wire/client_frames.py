@@ -97,6 +97,7 @@ class AttachReceiver(Frame):
             meant.
         no_local: nothing that this client has sent itself, by any connection of this id. A broker before minor 9 does
             not know that either.
+        back: an earlier connection of the client has had it: where its queue is gone it ends, and no other is made.
     """
 
     handle: int
@@ -110,6 +111,7 @@ class AttachReceiver(Frame):
     undeliverable: list[int] = []
     undeliverable_in: str = ""
     no_local: bool = False
+    back: bool = False
 
 
 class Attached(Frame):

@@ -21,6 +21,7 @@ from ..errors import BAD_FRAME, PeerError
 from .deletion_events import Dissolve, Dissolved
 from .event import Event
 from .move_events import Move, Moved
+from .pattern_events import DropPattern, PutPattern
 from .policy_events import Configure, DropPolicy, PutPolicy
 from .sender_events import Named
 from .use_events import Condemn, Exclusive, InUse, Lift, Recount
@@ -351,6 +352,8 @@ AnyEvent = (
     | PutPolicy
     | Configure
     | DropPolicy
+    | PutPattern
+    | DropPattern
     | Supervise
     | Modify
     | Named

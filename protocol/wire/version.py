@@ -88,6 +88,9 @@ refused while one is in the cluster; `WiringSnapshot.idle`; `HeldTooLong` betwee
 `PutPolicy` and `DropPolicy`: a member before 12 would declare queues without what their policies say, so while one
 is in the cluster there are none. They change queues that are there by `Configure`, with `Enqueue.judged` and
 `QueueSnapshot.configured`.
+`PutPattern` and `DropPattern`: a member before 12 would pass none of them on to a broker that it updates, so while one
+is in the cluster there are none. `AttachReceiver.back`: a client before 12 does not say it, and one that has come back
+finds no queue made for it.
 `Transfer.delays`, `Enqueue.delays`, `Modification.delay_ms`, `Modify.due_ms`, `Due`, `QueueSnapshot.delayed`: a member
 before 12 would give delayed messages at once, so while one is in the cluster nothing is delayed. Queues with a delay
 for what comes back, with `Release.at_ms` and `Modify.at_ms`: refused likewise.
@@ -113,6 +116,8 @@ KNOWS_TIMES = 12
 """The minor version from which a member knows how long a queue's messages live, and since when nobody uses it."""
 KNOWS_POLICIES = 12
 """The minor version from which a member gives queues what their policies say."""
+KNOWS_PATTERNS = 12
+"""The minor version from which members keep patterns of queues and exchanges, and brokers make these."""
 KNOWS_DELAYS = 12
 """The minor version from which members keep delayed messages from consumers until they are due."""
 KNOWS_DEAD_LETTERS = 11

@@ -7,8 +7,9 @@ looking ahead) is refused. A pattern is searched for anywhere in the name, unles
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from ..errors import INVALID, PeerError
 
@@ -233,6 +234,26 @@ def matches(pattern: str, name: str) -> bool:
             char = name[at]
             here = {place + 1 for place in here if steps[place].what == _CHAR and steps[place].chars.has(char)}
     return False
+
+
+class Fitting(Protocol):
+    """Something of the names that its pattern fits."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def pattern(self) -> str: ...
+    @property
+    def priority(self) -> int: ...
+
+
+N = TypeVar("N", bound=Fitting)
+
+
+def best(several: Iterable[N], name: str) -> N | None:
+    """Of those whose pattern fits a name that of the highest priority; of equals the one whose own name comes first."""
+    fitting = [one for one in several if matches(one.pattern, name)]
+    return min(fitting, key=lambda one: (-one.priority, one.name), default=None)
 
 
 def _reach(steps: tuple[_Step, ...], here: set[int], more: set[int], at: int, end: int) -> bool:

@@ -23,7 +23,7 @@ from ..queue.settings import ALL, DEAD_LETTER, QueueSettings
 from ..wire.policy_events import DropPolicy, PutPolicy
 from ..wire.settings import arguments_of, plain, read
 from .definitions import QueueDefinition, canonical, check_arguments, check_name, given, noted
-from .name_patterns import check_pattern, matches
+from .name_patterns import best, check_pattern, matches
 
 MOST_POLICIES = 64
 """Of either kind: each queue that is declared is compared with all."""
@@ -89,8 +89,7 @@ class QueuePolicies:
     def of(self, name: str, operator: bool = False) -> QueuePolicy | None:
         """The policy of a queue with that name: of those that fit, that of the highest priority; of equals the one
         whose own name comes first."""
-        fitting = [one for one in self.all(operator) if matches(one.pattern, name)]
-        return min(fitting, key=lambda one: (-one.priority, one.name), default=None)
+        return best(self.all(operator), name)
 
     def onto(self, queue: QueueDefinition, may_be_alternate: Callable[[str], bool]) -> QueueDefinition:
         """A queue as it is declared, with what its policies say.

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from .definitions import Binding, ExchangeDefinition, QueueDefinition
+from .node_patterns import NodePattern
 from .queue_policies import QueuePolicy
 
 
@@ -125,6 +126,7 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     dissolving: list[QueueDefinition] = []
     idle: list[tuple[str, int]] = []
     policies: list[QueuePolicy] = []
+    patterns: list[NodePattern] = []
 
 
 class ClusterOutline(msgspec.Struct, frozen=True, array_like=True):

@@ -35,6 +35,7 @@ from ..wire.events import (
     Supervise,
     Unbind,
 )
+from ..wire.pattern_events import DropPattern, PutPattern
 from ..wire.policy_events import DropPolicy, PutPolicy
 from ..wire.settings import read
 from .cluster_flow import ClusterFlow
@@ -56,6 +57,7 @@ from .exchanges import Exchange, check_exclusive, check_match, place_of
 from .exclusives import Exclusives, check_owner
 from .idle_queues import IdleQueues, sooner
 from .inventory import Inventory
+from .node_patterns import NodePatterns
 from .queue_policies import QueuePolicies
 from .relays import check_no_ring, check_relay, relayed, relays_to
 from .settings import BindingSettings
@@ -92,6 +94,7 @@ class Wiring(Inventory):
         supervisor: the supervisor in office.
         uses: the brokers that use each queue.
         policies: what queues get by their names.
+        patterns: of names, of queues and exchanges that are made when somebody attaches to them.
         vacancies, idle: the queues that go by themselves, and since when nobody uses them.
         exclusives: the queues that one client has for itself, and whether that is connected.
         dissolving: deleted queues of which messages are on their way to their alternates.
@@ -101,7 +104,7 @@ class Wiring(Inventory):
         self.flow = ClusterFlow()
         self.supervisor = NOBODY
         self.uses = Uses()
-        self.policies = QueuePolicies()
+        self.policies, self.patterns = QueuePolicies(), NodePatterns()
         self.vacancies, self.idle = Vacancies(), IdleQueues()
         self.exclusives = Exclusives()
         self.dissolving = Dissolving()
@@ -144,6 +147,8 @@ class Wiring(Inventory):
                     return Outcome(code, text)
                 case PutPolicy() | DropPolicy():
                     outcome = self._policy(event, index, brokers)
+                case PutPattern() | DropPattern():
+                    outcome = Outcome(changed=self.patterns.order(event))
                 case Exclusive():
                     self.exclusives.order(event, index, self.uses.is_out)
                     return Outcome()
@@ -338,6 +343,7 @@ class Wiring(Inventory):
             self.queues(), self.exchanges(), self.bindings(), self.flow.snapshot(), Holder(*self.supervisor), of_uses,
             self.links(), self.made(), self.vacancies.snapshot(), self.exclusives.snapshot(),
             self.dissolving.snapshot(), self.idle.snapshot(), self.policies.snapshot(),
+            self.patterns.snapshot(),
         )  # fmt: skip
         return msgspec.to_builtins(now, builtin_types=(bytes,))
 
@@ -363,6 +369,7 @@ class Wiring(Inventory):
             wiring.supervisor = Commission(was.supervisor.number, was.supervisor.id, was.supervisor.name)
             wiring.uses = Uses.restore(was.uses)
             wiring.policies = QueuePolicies.restore(was.policies)
+            wiring.patterns = NodePatterns.restore(was.patterns)
             wiring.vacancies = Vacancies.restore(was.queues, was.vacant)
             wiring.idle = IdleQueues.restore(was.queues, was.idle)
             wiring.exclusives = Exclusives.restore(was.queues, was.exclusives)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from mantamq.protocol.wire.policy_events import DropPolicy
-from mantamq.protocol.wiring import queue_policies
+from mantamq.protocol.wiring import name_patterns, queue_policies
 from mantamq.protocol.wiring.queue_policies import QueuePolicies
 from mantamq.protocol.wiring.wiring import Wiring
 
@@ -22,7 +22,7 @@ def an_update_forgets_policies(patch: Patch) -> None:
 
 def the_first_name_wins(patch: Patch) -> None:
     def of(self: Any, name: str, operator: bool = False) -> Any:
-        return next((one for one in self.all(operator) if queue_policies.matches(one.pattern, name)), None)
+        return next((one for one in self.all(operator) if name_patterns.matches(one.pattern, name)), None)
 
     patch.setattr(QueuePolicies, "of", of)
 
