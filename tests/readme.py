@@ -203,6 +203,26 @@ PROMISES: dict[str, list[str]] = {
         "::test_nothing_is_refused_before_every_broker_knows_that_it_may_be_or_is_out",
         "tests/unit/protocol/queue/test_arrangement.py::test_the_times_to_live_are_of_what_comes_from_there_on",
     ],
+    "Patterns make queues and exchanges on demand": [
+        "tests/unit/client/test_patterns.py::test_whoever_attaches_makes_it",
+        "tests/unit/client/cli/test_cli.py::test_patterns",
+        "tests/unit/conversations/test_on_demand.py::test_two_that_attach_at_once_get_one_queue",
+    ],
+    "Which pattern is a name": [
+        "tests/unit/protocol/wiring/test_node_patterns.py::test_the_highest_priority_wins_and_then_the_first_name",
+        "tests/unit/conversations/test_on_demand.py::test_policies_count_for_what_is_made",
+    ],
+    "Attaching is refused for what declaring would be": [
+        "tests/unit/client/test_patterns.py::test_what_a_declaration_is_refused_for_attaching_is",
+    ],
+    "Receivers make queues alone": ["tests/unit/client/test_patterns.py::test_exchanges"],
+    "Who comes back to a queue that was deleted": [
+        "tests/unit/conversations/test_on_demand.py::test_who_comes_back_makes_nothing",
+        "tests/unit/client/test_patterns.py::test_a_queue_that_goes_is_made_again_for_who_comes_anew",
+    ],
+    "What was made stays when its pattern goes": [
+        "tests/unit/client/test_patterns.py::test_whoever_attaches_makes_it",
+    ],
     "Queues without a name": [
         "tests/unit/client/test_made_names.py::test_each_has_a_name_like_no_other_and_may_be_used_by_it",
         "tests/unit/client/cli/test_cli.py::test_a_queue_without_a_name_gets_one",

@@ -18,6 +18,7 @@ from . import (
     doctor,
     messages,
     moves,
+    patterns,
     perftest,
     policies,
     status,
@@ -60,6 +61,7 @@ check.register(app)
 broker.register(app)
 moves.register(wiring.register(app))
 policies.register(app)
+patterns.register(app)
 definitions.register(app)
 messages.register(app)
 perftest.register(app)

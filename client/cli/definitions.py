@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from msgspec import UNSET
@@ -17,7 +17,9 @@ from rich.progress import MofNCompleteColumn
 from ...protocol.errors import LocalError
 from ...protocol.status.machines import BrokerStatus
 from ...protocol.wire.events import DeclareExchange, DeclareQueue
+from ...protocol.wire.pattern_events import PutPattern
 from ...protocol.wire.policy_events import PutPolicy
+from ...protocol.wiring.node_patterns import EXCHANGE
 from ..definitions.comparison import DIFFERS, NEW, REFUSED, UNCHANGED, Comparison, Finding
 from ..definitions.declarations import Declaration, Reading, name_of, what_of
 from ..definitions.document import FIELDS, read_document, text_of
@@ -165,6 +167,10 @@ def _declared(connection: Connection, one: Declaration) -> Finding:
                     one.name, one.pattern, priority=one.priority, operator=one.operator, alternate=one.alternate,
                     arguments=one.arguments,
                 )  # fmt: skip
+            case PutPattern():
+                made: dict[str, Any] = {"durable": one.durable, "alternate": one.alternate, "arguments": one.arguments}
+                kinds = {"exchange": made | {"type": one.type}} if one.makes == EXCHANGE else {"queue": made}
+                new = connection.add_pattern(one.name, one.pattern, priority=one.priority, **kinds)
             case DeclareQueue():
                 new = connection.declare_queue(one.name, one.durable, one.alternate, one.arguments)
             case _:

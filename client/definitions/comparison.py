@@ -8,12 +8,15 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import PeerError
 from ...protocol.wire.events import Bind, DeclareExchange, DeclareQueue
+from ...protocol.wire.pattern_events import PutPattern
 from ...protocol.wire.policy_events import PutPolicy
 from ...protocol.wire.settings import parse, plain, read
 from ...protocol.wiring.arguments import SHAPES, check
 from ...protocol.wiring.definitions import STANDARD, canonical, standard
 from ...protocol.wiring.settings import BindingSettings, ExchangeSettings
 from .declarations import Declaration, what_of
+
+_Named = DeclareExchange | DeclareQueue | PutPolicy | PutPattern
 
 NEW, UNCHANGED, DIFFERS, REFUSED = "new", "unchanged", "differs", "refused"
 
@@ -34,7 +37,7 @@ class Comparison:
     """
 
     def __init__(self, there: Iterable[Declaration]) -> None:
-        self._named: dict[tuple[str, str], DeclareExchange | DeclareQueue | PutPolicy] = {}
+        self._named: dict[tuple[str, str], _Named] = {}
         self._bound: dict[tuple[str, str], dict[tuple[str, str, bytes], Bind]] = defaultdict(dict)
         for one in (*_STANDARD, *there):
             self.note(one)
@@ -76,12 +79,11 @@ _FIELDS = {
     "queue": ("durable", "alternate"),
     "exchange": ("type", "durable", "alternate"),
     "policy": ("pattern", "priority", "alternate"),
+    "pattern": ("pattern", "makes", "type", "priority", "durable", "alternate"),
 }
 
 
-def _differences(
-    wanted: DeclareExchange | DeclareQueue | PutPolicy, there: DeclareExchange | DeclareQueue | PutPolicy
-) -> Iterable[str]:
+def _differences(wanted: _Named, there: _Named) -> Iterable[str]:
     what = "policy" if isinstance(wanted, PutPolicy) else what_of(wanted)
     fields = _FIELDS[what]
     as_ever = what == "exchange" and standard(wanted.name)  # of such a one the type alone is declared
@@ -90,7 +92,7 @@ def _differences(
             yield f"{field}={was!r} (not {now!r})"
     if as_ever:
         return
-    of = "queue" if what == "policy" else what
+    of = wanted.makes if isinstance(wanted, PutPattern) else "queue" if what == "policy" else what
     was, now = spelled(of, there.arguments), spelled(of, wanted.arguments)
     for name in sorted(was.keys() | now.keys()):
         if name not in was:

@@ -1,7 +1,7 @@
 """What a definitions file comes to: declarations, as events of the cluster stream, in an order that works.
 
-Exchanges come first, each behind its alternate, then policies, that no queue is there without them, then queues, then
-bindings: exclusive ones before the others of their key, whose place they would take.
+Exchanges come first, each behind its alternate, then policies, that no queue is there without them, then patterns and
+queues, then bindings: exclusive ones before the others of their key, whose place they would take.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from ...protocol.wire.events import Bind, DeclareExchange, DeclareQueue
+from ...protocol.wire.pattern_events import PutPattern
 from ...protocol.wire.policy_events import PutPolicy
 from ...protocol.wire.settings import read
+from ...protocol.wiring.node_patterns import QUEUE
 from ...protocol.wiring.settings import BindingSettings
 
-Declaration = DeclareExchange | PutPolicy | DeclareQueue | Bind
+Declaration = DeclareExchange | PutPolicy | PutPattern | DeclareQueue | Bind
 
 
 class Step(NamedTuple):
@@ -57,11 +59,12 @@ class Reading(NamedTuple):
 
 
 def _transient(one: Declaration) -> Declaration:
-    return replace(one, durable=False) if isinstance(one, DeclareQueue) else one
+    of_queues = isinstance(one, DeclareQueue) or (isinstance(one, PutPattern) and one.makes == QUEUE)
+    return replace(one, durable=False) if of_queues else one
 
 
 def what_of(one: Declaration) -> str:
-    """ "exchange", "policy", "operator's policy", "queue" or "binding"."""
+    """ "exchange", "policy", "operator's policy", "pattern", "queue" or "binding"."""
     match one:
         case DeclareExchange():
             return "exchange"
@@ -69,6 +72,8 @@ def what_of(one: Declaration) -> str:
             return "queue"
         case PutPolicy():
             return "operator's policy" if one.operator else "policy"
+        case PutPattern():
+            return "pattern"
         case Bind():
             return "binding"
 

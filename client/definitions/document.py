@@ -1,7 +1,7 @@
 """The definitions file of this project: made of a broker's answer, and read.
 
-{"manta": 1, "exchanges": [...], "queues": [...], "bindings": [...]}, and "policies" where there are any: equal
-wirings have equal documents, in the order of their names, so what differs between two of them is what was changed.
+{"manta": 1, "exchanges": [...], "queues": [...], "bindings": [...]}, and "policies" and "patterns" where there are any:
+equal wirings have equal documents, in the order of their names, so what differs between two of them has been changed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...protocol.wire.events import Bind, DeclareExchange, DeclareQueue
+from ...protocol.wire.pattern_events import PutPattern
 from ...protocol.wire.policy_events import PutPolicy
 from ...protocol.wiring.definitions import canonical
 from ..errors import Invalid
@@ -19,22 +20,24 @@ from .fields import FileObject, Once
 from .values import to_json
 
 FORMAT = 2
-"""Of the documents that this version reads: 2 has policies; one without any is written as 1."""
+"""Of the documents that this version reads: 2 has policies and patterns; one without any is written as 1."""
 MARK = "manta"
 FIELDS = {
     "exchanges": ("name", "type", "durable", "alternate", "arguments"),
     "policies": ("name", "pattern", "operator", "priority", "alternate", "arguments"),
+    "patterns": ("name", "pattern", "makes", "type", "priority", "durable", "alternate", "arguments"),
     "queues": ("name", "durable", "alternate", "arguments"),
     "bindings": ("exchange", "queue", "to_exchange", "key", "arguments"),
 }
 """What each list's objects have, in the order in which they are written."""
+SOMETIMES = ("policies", "patterns")
 
 
 def document_of(answer: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
     """The document of what a broker has told, of values that JSON has."""
-    document: dict[str, Any] = {MARK: FORMAT if answer.get("policies") else 1}
+    document: dict[str, Any] = {MARK: FORMAT if any(answer.get(what) for what in SOMETIMES) else 1}
     for what, fields in FIELDS.items():
-        if what == "policies" and not answer.get(what):
+        if what in SOMETIMES and not answer.get(what):
             continue
         rows = sorted(answer[what], key=_place)
         document[what] = [{name: to_json(row[name]) for name in fields if name in row} for row in rows]
@@ -71,8 +74,9 @@ def read_document(document: Any) -> Reading:
         way = " -> ".join(ring)
         raise Invalid(f"exchanges: their alternates are a ring, {way}, and each comes before who has it: leave one out")
     wanted = [Step(one) for one in ordered]
-    policies = Once("policy")
+    policies, patterns = Once("policy"), Once("pattern")
     wanted += [Step(_policy(one, policies)) for one in whole.objects("policies")]
+    wanted += [Step(_pattern(one, patterns)) for one in whole.objects("patterns")]
     wanted += [Step(_queue(one, queues)) for one in whole.objects("queues")]
     return Reading(wanted + exclusive_first([Step(_binding(one)) for one in whole.objects("bindings")]))
 
@@ -90,6 +94,15 @@ def _policy(one: FileObject, seen: Once) -> PutPolicy:
     seen.take(f"{name} (operator)" if operator else name, one.where)
     priority = one.number("priority") if one.has("priority") else 0
     return PutPolicy(name, one.text("pattern"), one.arguments(), priority, operator, one.text("alternate", ""))
+
+
+def _pattern(one: FileObject, seen: Once) -> PutPattern:
+    one.only(*FIELDS["patterns"])
+    name = one.name_of("pattern")
+    seen.take(name, one.where)
+    said = one.flag("durable"), one.text("alternate", ""), one.text("type", "")
+    priority = one.number("priority") if one.has("priority") else 0
+    return PutPattern(name, one.text("pattern"), one.text("makes"), one.arguments(), *said, priority)
 
 
 def _queue(one: FileObject, seen: Once) -> DeclareQueue:

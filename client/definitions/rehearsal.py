@@ -10,10 +10,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ...protocol.broker.command_arguments import AddPolicyArguments
+from ...protocol.broker.command_arguments import AddPatternArguments, AddPolicyArguments
+from ...protocol.broker.pattern_commands import pattern_of
 from ...protocol.broker.policy_commands import policy_of
 from ...protocol.errors import NO_STORE, NOT_ALLOWED, PeerError
 from ...protocol.wire.events import DeclareExchange, DeclareQueue
+from ...protocol.wire.pattern_events import PutPattern
 from ...protocol.wire.policy_events import PutPolicy
 from ...protocol.wiring.arguments import check
 from ...protocol.wiring.exchanges import RELAYS
@@ -44,6 +46,10 @@ class Rehearsal:
             if isinstance(one, PutPolicy):
                 given = one.arguments, one.priority, one.operator, one.alternate
                 return self._apply(policy_of(AddPolicyArguments(one.name, one.pattern, *given)))
+            if isinstance(one, PutPattern):
+                said = one.durable, one.alternate, one.type, one.priority
+                asked = AddPatternArguments(one.name, one.pattern, one.makes, one.arguments, *said)
+                return self._apply(pattern_of(asked, self._stored, 0))
             arguments = check(what_of(one), one.arguments)
             if isinstance(one, DeclareQueue):
                 self._check(one)

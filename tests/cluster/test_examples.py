@@ -106,6 +106,14 @@ def policies(lines: list[str]) -> None:
     assert lines[6:] == ["at most 2 now: 100 101", "without that policy: example.small"]
 
 
+def patterns(lines: list[str]) -> None:
+    assert lines == [
+        "example.jobs.mail: at most 1000, now 1 2 3 4 5", "example.jobs.hasty: at most 3, now 3 4 5",
+        "the reader gets: rain",
+        "what no pattern fits: there is no queue 'example.elsewhere': declare it first",
+    ]  # fmt: skip
+
+
 def exclusive(lines: list[str]) -> None:
     assert lines[0] == "the keeper reads: rent" and "is one consumer's alone (exclusive, at b2)" in lines[1]
     assert lines[2:] == ["who only looks: food tea", "another one, now: food"]
@@ -138,6 +146,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
         named_sender,
         lives,
         policies,
+        patterns,
         exclusive,
         request_reply,
         single_active,

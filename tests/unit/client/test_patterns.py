@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from mantamq.client import Exists, Invalid, NotAllowed, NotFound, Unavailable, connect, connect_async
+from mantamq.client import Deleted, Exists, Invalid, NotAllowed, NotFound, Unavailable, connect, connect_async
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -109,7 +109,7 @@ def test_a_queue_that_goes_is_made_again_for_who_comes_anew(connection):
     receiver.close()
     while connection.queue_exists("t"):
         time.sleep(0.01)
-    with pytest.raises(NotFound):
+    with pytest.raises(Deleted):
         sender.send(b"")
         sender.sync(5)
     session.receiver("t")

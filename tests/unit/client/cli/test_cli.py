@@ -714,6 +714,20 @@ def test_a_queue_that_gives_to_one_consumer_at_a_time(at: Run, broker: FakeBroke
     assert at("queue", "add", "one").code == 1
 
 
+def test_patterns(at: Run, broker: FakeBroker) -> None:
+    assert "added" in at("pattern", "add", "p", "^pt", "--set", "max-count=5", "--set", "x-overflow=drop-head").out
+    assert "already" in at("pattern", "add", "p", "^pt", "--set", "max_count=5", "--set", "overflow=ring").out
+    assert "added" in at("pattern", "add", "e", "^e", "--exchange", "--set", "type=topic", "--priority", 3).out
+    one, two = json.loads(at("pattern", "list", "--json").out)
+    assert (one["makes"], one["settings"], one["priority"]) == ("exchange", {"type": "topic"}, 3)
+    assert two["settings"]["max_count"] == 5 and "^pt" in at("pattern", "list").out
+    assert at("receive", "pt.1", "--browse").code == 0
+    assert json.loads(at("queue", "show", "pt.1", "--json").out)["definition"]["overflow"] == "ring"
+    assert "a group has no end" in at("pattern", "add", "p", "(").err
+    assert "deleted" in at("pattern", "delete", "p").out
+    assert at("pattern", "delete", "p").code == 1
+
+
 def test_policies(at: Run, broker: FakeBroker) -> None:
     assert "added" in at("policy", "add", "p", "^po", "--set", "max_count=5", "--set", "x-overflow=drop-head").out
     assert "already" in at("policy", "add", "p", "^po", "--set", "max-count=5", "--set", "overflow=ring").out

@@ -321,6 +321,29 @@ def test_a_file_of_rabbitmqs_is_taken_over_as_far_as_it_goes(at: Run, cluster: F
     assert ran.code == 1 and "there is no virtual host 'prod' in this file: choose with --vhost among" in ran.err
 
 
+def test_patterns_go_along(cluster: FakeBroker, at: Run, tmp_path: Path) -> None:
+    file = tmp_path / "wiring.json"
+    with connect(cluster.address) as connection:
+        connection.add_pattern("jobs", "^jobs[.]", queue={"max_count": 5, "auto_delete": True}, priority=2)
+        connection.add_pattern("news", "^news", exchange={"type": "topic", "internal": False})
+        before = connection.patterns()
+        assert at("export", "--file", str(file)).code == 0
+        for name in ("jobs", "news"):
+            connection.delete_pattern(name)
+        assert "2 new, 0 unchanged" in at("import", str(file), "--dry-run").out.splitlines()[-1]
+        assert connection.patterns() == []
+        assert "2 new, 0 unchanged" in at("import", str(file)).out
+        assert connection.patterns() == before
+        assert "0 new, 2 unchanged" in at("import", str(file)).out
+        connection.add_pattern("jobs", "^jobs[.]", queue={"max_count": 6, "auto_delete": True}, priority=2)
+        differs = at("import", str(file))
+        assert differs.code == 1 and "there it has qpid.max_count=6 (not 5)" in " ".join(differs.out.split())
+        file.write_text(file.read_text().replace('"makes": "queue"', '"makes": "stream"'))
+        connection.delete_pattern("jobs")
+        refused = at("import", str(file), "--dry-run")
+        assert "a pattern makes a queue or an exchange, not 'stream'" in " ".join(refused.out.split())
+
+
 def test_policies_go_along(cluster: FakeBroker, at: Run, tmp_path: Path) -> None:
     file = tmp_path / "wiring.json"
     with connect(cluster.address) as connection:

@@ -170,7 +170,7 @@ for _ in range(DEPTH):
         ('{"manta": 0}', "manta is 0"),
         ('{"manta": "1"}', 'manta is "1": give a whole number'),
         ('{"manta": true}', "manta is true: give a whole number"),
-        ('{"manta": 1, "users": []}', "users means nothing here: there are manta, exchanges, policies, queues, bindings; leave it out"),
+        ('{"manta": 1, "users": []}', "users means nothing here: there are manta, exchanges, policies, patterns, queues, bindings; leave it out"),
         ('{"manta": 1, "queues": {}}', "queues is {}: give a list of objects"),
         ('{"manta": 1, "queues": ["q"]}', 'queues[0] is "q": give an object'),
         ('{"manta": 1, "queues": [{}]}', "queues[0].name is missing: give a text"),

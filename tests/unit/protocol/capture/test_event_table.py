@@ -46,6 +46,7 @@ from mantamq.protocol.wire.events import (
     Supervise,
     encode_event,
 )
+from mantamq.protocol.wire.pattern_events import DropPattern, PutPattern
 from mantamq.protocol.wire.policy_events import DropPolicy, PutPolicy
 
 Q = "orders#1"
@@ -275,6 +276,8 @@ def test_random_histories_lose_no_message():
         (Dissolved("orders#1", 3), "dissolved"),
         (PutPolicy("p", "^q", {"qpid.max_count": 1}), "put_policy"),
         (DropPolicy("p", True), "drop_policy"),
+        (PutPattern("p", "^q", "queue", {"qpid.max_count": 1}), "put_pattern"),
+        (DropPattern("p"), "drop_pattern"),
         (Supervise(4, "id", "supervisor"), "supervise"),
         (Lost("orders#1", True), "lost"),
         (FlowControl("b1", True, "it is behind"), "cluster_flow_on"),

@@ -39,7 +39,7 @@ EVENTS: list[AnyEvent] = [
     Bind("e", "", "k", {"y": 2}, "amq.match"),
 ]
 GOLDEN = (
-    "9d919ea3712332a17181a161920181a16ec0c2a165a0"  # the queue
+    "9e919ea3712332a17181a161920181a16ec0c2a165a0"  # the queue
     "c0a000c0a0c20090"  # no policy has changed it
     "9795a0a664697265637480c3a095aa616d712e646972656374a664697265637480c3a095aa616d712e66616e6f7574a666616e6f757480c3a0"
     "95ab616d712e68656164657273a76865616465727380c3a095a9616d712e6d61746368a76865616465727380c3a0"
@@ -57,6 +57,7 @@ GOLDEN = (
     "90"  # deleted queues that are not empty yet
     "90"  # queues that go when nobody uses them
     "90"  # policies
+    "90"  # patterns
 )
 
 
@@ -85,7 +86,7 @@ def test_what_a_newer_program_appends_anywhere_is_passed_over() -> None:
     def longer(rows: list[list[Any]]) -> list[list[Any]]:
         return [[*row, "newer", {"much": 1}] for row in rows]
 
-    queues, exchanges, bindings, flow, supervisor, in_use, links, made, vacant, own, dissolving, idle, _ = carried()
+    queues, exchanges, bindings, flow, supervisor, in_use, links, made, vacant, own, dissolving, idle, *_ = carried()
     users, condemned, out, claims, lines = in_use
     uses = [longer(users), longer(condemned), out, longer(claims), lines, "newer"]
     newer = [
@@ -102,10 +103,11 @@ def test_what_a_newer_program_appends_anywhere_is_passed_over() -> None:
         dissolving,
         idle,
         longer([["p", "^q", {}, 0, False, ""]]),
+        longer([["p", "^q", "queue", {}, False, "", "", 0]]),
         ["newer"],
     ]
-    with_policy = [*carried()[:-1], [["p", "^q"]]]
-    assert Wiring.restore(newer).snapshot() == Wiring.restore(with_policy).snapshot()
+    with_both = [*carried()[:-2], [["p", "^q"]], [["p", "^q", "queue"]]]
+    assert Wiring.restore(newer).snapshot() == Wiring.restore(with_both).snapshot()
 
 
 @pytest.mark.parametrize("parts", [3, 4, 5])
