@@ -33,6 +33,7 @@ from .checkers import Watcher
 from .clients import Client
 from .counts import IN_THE_MODEL
 from .model import ModelQueue, Violation
+from .patterns import PREFIX
 from .world import World
 
 SHARE = 0.5
@@ -97,6 +98,7 @@ class Figures:
         self._coming: dict[Place, str] = {}  # a sender that is not attached yet -> exchange
         self._senders: dict[Place, tuple[str, str]] = {}  # -> broker, exchange
         self._receivers: dict[Place, tuple[str, str, bool]] = {}  # -> broker, queue, whether it leaves
+        self._let_in: set[Place] = set()  # receivers that have been attached
         self._came: dict[str, Counter[str]] = {}  # broker -> exchange -> messages
         self._lines: dict[str, dict[str, str]] = {}  # broker -> client -> line
         self._sent: Counter[Place] = Counter()
@@ -135,6 +137,7 @@ class Figures:
         self._coming[source, frame.handle] = frame.exchange
 
     def _attached(self, source: str, target: str, frame: Attached) -> None:
+        self._let_in.add((target, frame.handle))
         exchange = self._coming.pop((target, frame.handle), None)
         if exchange is not None:
             self._senders[target, frame.handle] = (source, exchange)
@@ -165,9 +168,12 @@ class Figures:
             if at == broker:
                 local.by[line] += self._sent[line, handle]
                 local.senders[line] += 1
-        for (line, _), (at, queue, leaves) in self._receivers.items():
+        for (line, handle), (at, queue, leaves) in self._receivers.items():
             if at == broker:
                 surely = not leaves and line in self._world.clients and line not in self._world.closed
+                surely = surely and (
+                    not queue.startswith(PREFIX) or (line, handle) in self._let_in
+                )  # may have to be made
                 least, most = local.consumers.get(queue, (0, 0))
                 local.consumers[queue] = least + surely, most + 1
         return local

@@ -51,6 +51,7 @@ from .moves import Moves
 from .named_senders import NamedPrograms
 from .no_locals import NoLocals
 from .own_queues import OwnQueues
+from .patterns import Patterns
 from .policies import Policies
 from .ranks import Ranks
 from .recovered import Recovered
@@ -209,6 +210,7 @@ class Story:
         self.named = NamedPrograms(self.world, self.watch, seed)
         self.own_queues = OwnQueues(self.world, self.watch, seed)
         self.policies = Policies(self.watch, seed)
+        self.patterns = Patterns(self.world, self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
         self.singles: Singles | None = None
@@ -454,6 +456,7 @@ class Story:
             self.named.maybe(self)
             self.own_queues.maybe(self)
             self.policies.maybe(self)
+            self.patterns.maybe(self)
             self.figures.maybe([client for client in self._lined if client.opened and client.alive])
             if self.cuts and rng.random() < 0.1 and world.links_of_order():
                 world.cut_link(*rng.choice(world.links_of_order()), down_us=rng.choice([100, 2_000, 50_000]))
