@@ -20,6 +20,7 @@ import msgspec
 from ..errors import BAD_FRAME, PeerError
 from .deletion_events import Dissolve, Dissolved
 from .event import Event
+from .member_events import Evict, Member, Rejoin, Return, Supervise
 from .move_events import Move, Moved
 from .pattern_events import DropPattern, PutPattern
 from .policy_events import Configure, DropPolicy, PutPolicy
@@ -173,31 +174,6 @@ class DeadLetterDone(Event, tag=10):
     wired: int = 0
 
 
-class Evict(Event, tag=11):
-    """Broker `broker`, incarnation `inc` and older, is out (Q3): requeue the messages it holds, drop its grant, void
-    its events."""
-
-    broker: str
-    inc: int
-
-
-class Rejoin(Event, tag=12):
-    """Voter `voter` has lost its log and has been brought up to date again as incarnation `inc` (K4): from here on it
-    votes, and no frame of an older incarnation of it counts."""
-
-    voter: str
-    inc: int
-
-
-class Return(Event, tag=13):
-    """Voter `voter` is back with the log that it had, as another process of life `life` (`durable.md` S9): older lives
-    of it are out, as by a `Rejoin`. Its log counts as it did before, so of votes and logs this changes nothing. Only a
-    member that keeps its log on disk comes back so, and in such a cluster all members know this event."""
-
-    voter: str
-    life: int
-
-
 class DeclareQueue(Event, tag=32):
     """Create a queue; the same definition again is no change, another one is refused.
 
@@ -266,18 +242,6 @@ class Unbind(Event, tag=37):
     client: str = ""
 
 
-class Member(Event, tag=38):
-    """A broker joins (`present`) or leaves the voters of this stream, one change at a time.
-
-    The rule goes by the place in the log (`log/quorum.py`): entries up to and including this one are committed by a
-    majority of the voters before it, entries behind it by a majority of the voters after it.
-    """
-
-    broker: str
-    inc: int
-    present: bool
-
-
 class FlowControl(Event, tag=39):
     """Cluster-wide flow control goes on or off for `member`'s sake, since it is behind (`design.md` 7).
 
@@ -305,15 +269,6 @@ class Lost(Event, tag=40):
     queue: str
     asked: bool = False
     even_durable: bool = False
-
-
-class Supervise(Event, tag=54):
-    """`name` supervises the cluster from here on, under `number`, if that is above the one before: orders of lower
-    numbers have no effect at any member (`supervisor/office.py`)."""
-
-    number: int
-    id: str
-    name: str
 
 
 AnyEvent = (
