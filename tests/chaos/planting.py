@@ -28,6 +28,10 @@ class NoPlace(Exception):
     """There is nothing in this history that the plant could change."""
 
 
+class Unprovable(Exception):
+    """So much is unknown in this history that what would be planted might have been so."""
+
+
 def queues_of(lines: Lines) -> dict[str, str]:
     """Link -> its queue."""
     return {line["link"]: line["queue"] for line in lines if line["op"] == "open"}

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import kinds
 from .journal import DRAINER
-from .planting import FAR, Lines, NoPlace, Plant, accepted_once, queues_of, without
+from .planting import FAR, Lines, NoPlace, Plant, Unprovable, accepted_once, queues_of, without
 
 Line = dict[str, Any]
 
@@ -166,24 +166,30 @@ def _sends(lines: Lines, kind: str) -> dict[tuple[str, int], tuple[str, float, f
 
 
 def _newest(sends: dict[tuple[str, int], tuple[str, float, float]], kind: str) -> tuple[str, int] | None:
-    """The last that was sent; where newer ones of its key take the place of others, one that surely was the last of its."""
-    complete = [one for one, (_, _, done) in sends.items() if done < FAR]
+    """One that was complete and behind which the fewest may have come: of its key, where newer ones take the place of
+    others."""
     what = kinds.KINDS[kind]
-    for one in sorted(complete, key=lambda one: (sends[one][1], one[1]), reverse=True):
+    last: dict[tuple[str, str], int] = {}  # of each producer, and key
+    for client, number in (one for one, (_, _, done) in sends.items() if done < FAR):
+        last[client, what.key(number)] = max(number, last.get((client, what.key(number)), 0))
+
+    def behind(one: tuple[str, int]) -> int:
         link, t, _ = sends[one]
-        others = [o for o in sends if o != one and what.key(o[1]) == what.key(one[1])] if what.newest else []
-        if all(sends[o][2] < t or (sends[o][0] == link and o[1] < one[1]) for o in others):
-            return one
-    return None
+        others = (other for other in sends if not what.newest or what.key(other[1]) == what.key(one[1]))
+        return sum(sends[o][2] >= t and not (sends[o][0] == link and o[1] <= one[1]) for o in others)
+
+    found = min(((client, number) for (client, _), number in last.items()), key=behind, default=None)
+    return found if found and behind(found) < max(1, what.most) else None
 
 
 def _newest_gone(kind: str) -> Callable[[Lines], Lines]:
     """The last that was sent is gone, though nothing came after it."""
 
     def sow(lines: Lines) -> Lines:
-        newest = _newest(_sends(lines, kind), kind)
+        sends = _sends(lines, kind)
+        newest = _newest(sends, kind)
         if newest is None:
-            raise NoPlace
+            raise Unprovable if any(done == FAR for _, _, done in sends.values()) else NoPlace
         for line in _deliveries(lines, kind):
             if (line["producer"], line["number"]) == newest:
                 lines = without(lines, line)

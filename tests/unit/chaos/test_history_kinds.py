@@ -587,3 +587,22 @@ def test_of_kinds_that_are_not_there_nothing_is_planted():
     story.end()
     missed = plants.escaped(story.lines)
     assert not any(plants.PLANTS[name].kind for name in missed)
+
+
+@pytest.mark.parametrize(("outcome", "proves"), [("unknown", False), ("failed", True)])
+def test_where_nobody_knows_whether_a_newer_one_came_nothing_is_planted(outcome, proves):
+    plant = plants.PLANTS["the newest of its key goes"]
+    story = Story()
+    s = story.open("s1", "x-last")
+    story.send(s, 10, queue="x-last")
+    d = story.open("drain", "x-last")
+    for number in sorted(last_of_keys(list(range(1, 11)))):
+        story.consume(d, number, queue="x-last")
+    story.send(s, 20, outcome, queue="x-last")
+    found = History()
+    if proves:
+        take(found, plant.sow(story.lines))
+        assert plant.rule in history.check(found).rules
+    else:
+        with pytest.raises(planting.Unprovable):
+            plant.sow(story.lines)
