@@ -45,8 +45,10 @@ class Ring:
         self._to_alternate = settings.overflow == DEAD_LETTER
 
     def applied(self, event: Any, done: Applied, /) -> None:
-        """Messages have come: the oldest go until the rest is within the limit."""
-        self.shrink(done, self._to_alternate)
+        """Messages have come: the oldest go until the rest is within the limit. It may hold more since a policy has
+        brought a smaller limit, and then nothing goes for what has come before."""
+        if done.positions or type(event) is not Enqueue:
+            self.shrink(done, self._to_alternate)
 
     def shrink(self, done: Applied, waiting: bool) -> None:
         """The oldest go until the rest is within the limit. `waiting`: of those that nobody holds."""

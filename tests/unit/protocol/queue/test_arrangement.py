@@ -88,6 +88,14 @@ def test_the_oldest_go_at_once_from_what_becomes_a_smaller_ring(queue):
     assert queue.blobs() == b"45"
 
 
+def test_nothing_goes_from_a_smaller_strict_ring_for_a_message_that_has_come_before(queue):
+    queue.configure(7, count=2, overflow="ring-strict")
+    queue.apply(Enqueue("c", [1, 2], [b"1", b"2"], judged=True))
+    assert queue.blobs() == b"1234"
+    queue.send(b"5")
+    assert queue.blobs() == b"45"
+
+
 def test_what_becomes_a_smaller_queue_that_refuses_keeps_what_it_has(queue):
     assert not queue.configure(7, count=2, overflow="reject").dropped
     assert queue.send(b"5").dropped == [(5, 5, False)] and queue.blobs() == b"1234"
