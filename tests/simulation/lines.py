@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mantamq.client.books.requests import ReplySender, RequestSender
 from mantamq.protocol.wire.client_frames import (
     AttachReceiver,
     Blocked,
@@ -60,7 +61,8 @@ class Line(Client):
             if type(frame) is Transfer:
                 if self.blocked:
                     raise Violation(f"{self.name} sends {frame.first} of {frame.handle}, and has heard that it may not")
-                self.user.ledger.said(self, frame, self.user.outboxes[frame.handle])
+                if not self._asks(frame.handle):
+                    self.user.ledger.said(self, frame, self.user.outboxes[frame.handle])
             elif type(frame) is AttachReceiver and frame.handle in self.links:
                 raise Violation(f"{self.name}: handle {frame.handle} is attached twice")
             self.send(frame)
@@ -68,6 +70,10 @@ class Line(Client):
                 self._held[frame.handle] -= len(each_run(frame.runs))
             if type(frame) is Flow and frame.handle in self.user.inboxes:
                 self.user.granted(self, frame)
+
+    def _asks(self, handle: int) -> bool:
+        """Whether questions or answers go by a sender: these are no user's own (`requests.py`)."""
+        return isinstance(self.user.conversation._senders.get(handle), RequestSender | ReplySender)
 
     def bounded(self, handle: int, credit: int) -> None:
         """Messages delivered and not settled, with those that may still come, never exceed a capacity that bounds them."""
@@ -94,6 +100,7 @@ class Line(Client):
             if self.blocked:
                 self.user.ledger.count("told to send nothing")
         if frame.__class__ is Completed or frame.__class__ is Failed:
-            self.user.ledger.told(self.user.name, frame, self.user.outboxes[frame.handle])  # type: ignore[arg-type,union-attr]
+            if not self._asks(frame.handle):  # type: ignore[union-attr]
+                self.user.ledger.told(self.user.name, frame, self.user.outboxes[frame.handle])  # type: ignore[arg-type,union-attr]
         super().receive(frame)
         self.user.heard(self, frame)

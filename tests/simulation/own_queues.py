@@ -136,7 +136,7 @@ class OwnQueues:
     def _goes(self, id: str) -> None:
         """It is deleted since its user has gone: by the log that is so, for long enough, unless that has closed."""
         wiring, name = self._watch.wiring, id.rpartition("#")[0]
-        if id not in wiring.parted:
+        if id not in wiring.parted or name not in self._users:  # or it is for somebody's answers (`requests.py`)
             return
         self.gone += 1
         if self._users[name].over:

@@ -56,6 +56,7 @@ from .policies import Policies
 from .ranks import Ranks
 from .recovered import Recovered
 from .relays import Relays
+from .requests import Requests
 from .resumes import Resumes
 from .routes import Routes
 from .selectors import Selectors
@@ -211,6 +212,7 @@ class Story:
         self.own_queues = OwnQueues(self.world, self.watch, seed)
         self.policies = Policies(self.watch, seed)
         self.patterns = Patterns(self.world, self.watch, seed)
+        self.requests = Requests(self.world, self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
         self.singles: Singles | None = None
@@ -457,6 +459,7 @@ class Story:
             self.own_queues.maybe(self)
             self.policies.maybe(self)
             self.patterns.maybe(self)
+            self.requests.maybe(self)
             self.figures.maybe([client for client in self._lined if client.opened and client.alive])
             if self.cuts and rng.random() < 0.1 and world.links_of_order():
                 world.cut_link(*rng.choice(world.links_of_order()), down_us=rng.choice([100, 2_000, 50_000]))
@@ -716,8 +719,12 @@ class Story:
         self.until(lambda: not self.watch.unanswered, "requests are answered though nobody does anything more")
         self.named.rest(self)
         self.until(self.named.over, "the last of each name has it, and no other")
+        self.until(self.requests.over, "who asks has an answer or none, and no answer is left over")
+        self.requests.leave()
         self.own_queues.leave()
-        self.until(self.own_queues.over, "what was one client's has gone with that")
+        # A queue for answers waits for its client, where that could not say that it leaves, for longer than others.
+        waits_us = HEAL_US if self.requests.queues else REST_US
+        self.until(self.own_queues.over, "what was one client's has gone with that", waits_us)
         self.until(self.auto_deletes.over, "what has lost its last consumer has gone")
         self.until(self.idle_queues.over, "what nobody has used has gone")
         self.until(self.lifetimes.over, "what has expired has gone")
@@ -925,7 +932,7 @@ class Story:
         self.flows.finish()
         self.alternates.finish()
         self.relays.finish()
-        self.made_names.finish()
+        self.made_names.finish(self.requests.queues)
         self.named.finish()
         self.lifetimes.finish()
         self.alerted.finish()
