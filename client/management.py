@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
-from .books.abilities import MADE_NAMES, POLICIES, Ability
+from .books.abilities import MADE_NAMES, POLICIES, REDIRECTS, Ability
 from .definitions.document import document_of
 from .durations import IN_MS, in_ms, listed
 from .errors import Invalid, NotFound
@@ -185,6 +185,16 @@ def _bind_exchange(exchange: str, to_exchange: str, key: str, arguments: dict[st
 
 def _unbind_exchange(exchange: str, to_exchange: str, key: str) -> _Ask[None]:
     return _Ask("unbind", {"exchange": exchange, "to_exchange": to_exchange, "key": key}, _nothing)
+
+
+def _redirect_queue(source: str, target: str) -> _Ask[bool]:
+    if not target:
+        raise Invalid(f"name the queue that gets what is sent to {source!r}, or end its redirection by end_redirect")
+    return _Ask("redirect_queue", {"name": source, "target": target}, _changed, REDIRECTS)
+
+
+def _end_redirect(source: str) -> _Ask[None]:
+    return _Ask("redirect_queue", {"name": source}, _nothing, REDIRECTS)
 
 
 def _add_policy(
@@ -495,6 +505,30 @@ class Management:
         """Undo `bind_exchange`. Raises NotFound."""
         self._ask(_unbind_exchange(exchange, to_exchange, key))
 
+    def redirect_queue(self, source: str, target: str) -> bool:
+        """From now on what is sent to one queue comes into another instead: by its name, by bindings, as a dead letter,
+        or by a move. What is in the source stays, its consumers go on with it, and so do those that come later; what is
+        sent to the target stays the target's. Senders notice nothing; a named one goes on at the queue that keeps its
+        numbers. It ends with `end_redirect`, or when either queue is deleted, and moves nothing then.
+
+        Args:
+            source: a queue that is no other's target. target: one that is not redirected itself; it may be that of
+                several.
+
+        Returns:
+            Whether it is new.
+
+        Raises:
+            NotFound: one of them is not there. Exists: the source is redirected elsewhere. NotAllowed: it would be a
+                chain, or one is an exchange's own queue. Invalid: they are the same. InUse: one of them another client
+                has for itself. Unavailable: a member of the cluster is of an older version.
+        """
+        return self._ask(_redirect_queue(source, target))
+
+    def end_redirect(self, source: str) -> None:
+        """Undo `redirect_queue`: what is sent to that queue comes into it again. Raises NotFound."""
+        self._ask(_end_redirect(source))
+
     def add_policy(
         self, name: str, pattern: str, *, priority: int = 0, operator: bool = False, alternate: str = "",
         arguments: dict[str, Any] | None = None, **settings: Unpack[PolicyKeywords],
@@ -539,7 +573,8 @@ class Management:
 
     def queue(self, name: str) -> Description:
         """A queue: its "kind", its "definition" by the keywords of `declare_queue` with the thresholds of flow control
-        in force, the brokers that it is "kept_by", and its numbers: messages, bytes, acquired, owner, ...
+        in force, the queue it is "redirected_to" and those that it is "redirected_from", if any, the brokers that it is
+        "kept_by", and its numbers: messages, bytes, acquired, owner, ...
 
         Raises:
             NotFound: there is none.
@@ -712,6 +747,14 @@ class AsyncManagement:
     async def unbind_exchange(self, exchange: str, to_exchange: str, key: str = "") -> None:
         """As `Connection.unbind_exchange`."""
         await self._ask(_unbind_exchange(exchange, to_exchange, key))
+
+    async def redirect_queue(self, source: str, target: str) -> bool:
+        """As `Connection.redirect_queue`."""
+        return await self._ask(_redirect_queue(source, target))
+
+    async def end_redirect(self, source: str) -> None:
+        """As `Connection.end_redirect`."""
+        await self._ask(_end_redirect(source))
 
     async def add_policy(
         self, name: str, pattern: str, *, priority: int = 0, operator: bool = False, alternate: str = "",

@@ -170,6 +170,32 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/client/test_request_reply.py::test_a_reply_that_comes_late_is_dropped",
         "tests/unit/client/test_request_reply.py::test_what_cannot_be_routed_fails_at_once",
     ],
+    "A queue can be redirected": [
+        "tests/unit/client/test_redirects.py::test_what_is_sent_comes_into_the_target",
+        "tests/unit/client/test_redirects.py::test_a_move_and_dead_letters_come_into_the_target",
+        "tests/unit/protocol/wiring/test_redirects.py::test_every_way_to_the_source_leads_to_the_target",
+    ],
+    "Senders notice nothing": ["tests/unit/client/test_redirects.py::test_what_is_sent_comes_into_the_target"],
+    "What orders holds stays": ["tests/unit/client/test_redirects.py::test_consumers_go_on_with_what_is_there"],
+    "What is sent to orders-2 stays there": [
+        "tests/unit/protocol/wiring/test_redirects.py::test_a_message_for_both_comes_once",
+    ],
+    "It ends with connection.end_redirect": [
+        "tests/unit/client/test_redirects.py::test_either_queue_takes_it_along",
+        "tests/unit/protocol/wiring/test_redirects.py::test_it_ends_with_its_target",
+        "tests/unit/protocol/wiring/test_redirects.py::test_it_ends_with_its_source",
+        "tests/unit/client/cli/test_cli.py::test_a_redirected_queue",
+    ],
+    "Several queues may be redirected to one; chains": [
+        "tests/unit/protocol/wiring/test_redirects.py::test_several_queues_have_one_target",
+        "tests/unit/client/test_redirects.py::test_what_is_refused",
+    ],
+    "Named senders go on at the queue": [
+        "tests/unit/client/test_redirects.py::test_a_named_sender_stays_with_the_queue_that_keeps_its_numbers",
+    ],
+    "What is sent again after a lost connection, just": [
+        "tests/unit/conversations/test_redirects.py::test_what_is_sent_again_is_in_each_queue_once",
+    ],
     "Policies give queues by the pattern of their names": [
         "tests/unit/client/test_policies.py::test_queues_get_what_it_says_for_as_long_as_it_is_there",
         "tests/unit/protocol/wiring/test_queue_policies.py::test_a_queue_gets_what_the_policy_of_its_name_says",

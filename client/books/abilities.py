@@ -23,6 +23,7 @@ from ...protocol.wire.version import (
     KNOWS_PATTERNS,
     KNOWS_POLICIES,
     KNOWS_RANKS,
+    KNOWS_REDIRECTS,
     KNOWS_SELECTORS,
     KNOWS_SEVERAL_KEYS,
     spoken,
@@ -53,6 +54,7 @@ SEVERAL_KEYS = Ability(KNOWS_SEVERAL_KEYS, "routes by one key", "several need {}
 MADE_NAMES = Ability(KNOWS_MADE_NAMES, "makes no names of queues", "that needs {}; give the queue a name")
 POLICIES = Ability(KNOWS_POLICIES, "knows no policies")
 PATTERNS = Ability(KNOWS_PATTERNS, "makes no queues by patterns")
+REDIRECTS = Ability(KNOWS_REDIRECTS, "redirects no queues")
 DELAYS = Ability(KNOWS_DELAYS, "gives delayed messages at once", "that needs {}")
 MOVES = Ability(KNOWS_MOVES, "moves no messages", "that needs {}")
 MODIFY = Ability(KNOWS_MODIFY, "cannot modify messages", "that needs {}; release or reject them")

@@ -21,6 +21,7 @@ from . import (
     patterns,
     perftest,
     policies,
+    redirects,
     status,
     store,
     wiring,
@@ -59,7 +60,9 @@ cluster.register(app)
 status.register(app)
 check.register(app)
 broker.register(app)
-moves.register(wiring.register(app))
+queue = wiring.register(app)
+moves.register(queue)
+redirects.register(queue)
 policies.register(app)
 patterns.register(app)
 definitions.register(app)

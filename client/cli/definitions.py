@@ -19,6 +19,7 @@ from ...protocol.status.machines import BrokerStatus
 from ...protocol.wire.events import DeclareExchange, DeclareQueue
 from ...protocol.wire.pattern_events import PutPattern
 from ...protocol.wire.policy_events import PutPolicy
+from ...protocol.wire.redirect_events import Redirect
 from ...protocol.wiring.node_patterns import EXCHANGE
 from ..definitions.comparison import DIFFERS, NEW, REFUSED, UNCHANGED, Comparison, Finding
 from ..definitions.declarations import Declaration, Reading, name_of, what_of
@@ -173,6 +174,8 @@ def _declared(connection: Connection, one: Declaration) -> Finding:
                 new = connection.add_pattern(one.name, one.pattern, priority=one.priority, **kinds)
             case DeclareQueue():
                 new = connection.declare_queue(one.name, one.durable, one.alternate, one.arguments)
+            case Redirect():
+                new = connection.redirect_queue(one.source, one.target)
             case _:
                 bind = connection.bind_exchange if one.to_exchange else connection.bind
                 new = bind(one.exchange, one.to_exchange or one.queue, one.key, one.arguments)

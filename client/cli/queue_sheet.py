@@ -32,13 +32,17 @@ MARKS = {
     "delivery_limit": "DL",
     "single_active": "SAC",
     "alternate": "DLX",
+    "redirected_to": "Redir",
 }
 """What a queue has -> the mark that a queue with it has in a list, as on RabbitMQ's management pages."""
 
 
 def features_of(queue: Mapping[str, Any]) -> str:
     """What is special about a queue, as `MARKS`."""
-    said = {**queue.get("definition", {}), **{name: queue.get(name) for name in ("durable", "alternate")}}
+    said = {
+        **queue.get("definition", {}),
+        **{name: queue.get(name) for name in ("durable", "alternate", "redirected_to")},
+    }
     return " ".join(mark for name, mark in MARKS.items() if said.get(name))
 
 
@@ -79,6 +83,7 @@ def _lines(queue: Mapping[str, Any], members: Mapping[str, str]) -> list[tuple[s
         ("policies", _policies(queue)),
         ("alternate", queue["alternate"] or "- (rejected messages are discarded)"),
         ("limit", limit_of(queue) or "none"),
+        *_redirected(queue),
         ("flow control", more),
         ("producers", _producers(status)),
         (
@@ -103,6 +108,12 @@ def _policies(queue: Mapping[str, Any]) -> str:
 
 
 _BROKERS = ("qpid.", "x-", "manta.")
+
+
+def _redirected(queue: Mapping[str, Any]) -> list[tuple[str, str]]:
+    to, sources = queue.get("redirected_to", ""), queue.get("redirected_from", ())
+    lines = [("redirected", f"what is sent to it comes into {to}")] if to else []
+    return lines + ([("gets besides", f"what is sent to {', '.join(sources)}")] if sources else [])
 
 
 def _levels(definition: Mapping[str, Any], word: str) -> str:

@@ -10,6 +10,7 @@ from ...protocol.errors import PeerError
 from ...protocol.wire.events import Bind, DeclareExchange, DeclareQueue
 from ...protocol.wire.pattern_events import PutPattern
 from ...protocol.wire.policy_events import PutPolicy
+from ...protocol.wire.redirect_events import Redirect
 from ...protocol.wire.settings import parse, plain, read
 from ...protocol.wiring.arguments import SHAPES, check
 from ...protocol.wiring.definitions import STANDARD, canonical, standard
@@ -39,6 +40,7 @@ class Comparison:
     def __init__(self, there: Iterable[Declaration]) -> None:
         self._named: dict[tuple[str, str], _Named] = {}
         self._bound: dict[tuple[str, str], dict[tuple[str, str, bytes], Bind]] = defaultdict(dict)
+        self._redirects: dict[str, str] = {}
         for one in (*_STANDARD, *there):
             self.note(one)
 
@@ -46,6 +48,8 @@ class Comparison:
         """It is there now."""
         if isinstance(one, Bind):
             self._bound[one.exchange, one.key][_place(one)] = one
+        elif isinstance(one, Redirect):
+            self._redirects[one.source] = one.target
         else:
             self._named[what_of(one), one.name] = one
 
@@ -53,6 +57,8 @@ class Comparison:
         """Whether it is there, is new, or differs from what is there."""
         if isinstance(one, Bind):
             return self._of_binding(one)
+        if isinstance(one, Redirect):
+            return self._of_redirect(one)
         there = self._named.get((what_of(one), one.name))
         if there is None:
             return Finding(NEW)
@@ -69,6 +75,12 @@ class Comparison:
             others = ", ".join(sorted(other.to_exchange or other.queue for other in there.values()))
             return Finding(DIFFERS, f"there the key is bound to {others}, whose place it would take")
         return Finding(NEW)
+
+    def _of_redirect(self, one: Redirect) -> Finding:
+        there = self._redirects.get(one.source)
+        if there is None:
+            return Finding(NEW)
+        return Finding(UNCHANGED) if there == one.target else Finding(DIFFERS, f"there it is redirected to {there!r}")
 
 
 def _place(one: Bind) -> tuple[str, str, bytes]:

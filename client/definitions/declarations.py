@@ -1,7 +1,8 @@
 """What a definitions file comes to: declarations, as events of the cluster stream, in an order that works.
 
 Exchanges come first, each behind its alternate, then policies, that no queue is there without them, then patterns and
-queues, then bindings: exclusive ones before the others of their key, whose place they would take.
+queues, then bindings: exclusive ones before the others of their key, whose place they would take. Redirected queues are
+told last.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from msgspec.structs import replace
 from ...protocol.wire.events import Bind, DeclareExchange, DeclareQueue
 from ...protocol.wire.pattern_events import PutPattern
 from ...protocol.wire.policy_events import PutPolicy
+from ...protocol.wire.redirect_events import Redirect
 from ...protocol.wire.settings import read
 from ...protocol.wiring.node_patterns import QUEUE
 from ...protocol.wiring.settings import BindingSettings
 
-Declaration = DeclareExchange | PutPolicy | PutPattern | DeclareQueue | Bind
+Declaration = DeclareExchange | PutPolicy | PutPattern | DeclareQueue | Bind | Redirect
 
 
 class Step(NamedTuple):
@@ -64,7 +66,7 @@ def _transient(one: Declaration) -> Declaration:
 
 
 def what_of(one: Declaration) -> str:
-    """ "exchange", "policy", "operator's policy", "pattern", "queue" or "binding"."""
+    """ "exchange", "policy", "operator's policy", "pattern", "queue", "binding" or "redirect"."""
     match one:
         case DeclareExchange():
             return "exchange"
@@ -76,14 +78,18 @@ def what_of(one: Declaration) -> str:
             return "pattern"
         case Bind():
             return "binding"
+        case Redirect():
+            return "redirect"
 
 
 def name_of(one: Declaration) -> str:
+    if isinstance(one, Redirect):
+        return label(one.source, one.target, "")
     return label(one.exchange, one.to_exchange or one.queue, one.key) if isinstance(one, Bind) else one.name
 
 
 def label(exchange: str, target: str, key: str) -> str:
-    """A binding in words."""
+    """A binding, or a redirected queue, in words."""
     return f"{exchange} -> {target}" + (f" ({key})" if key else "")
 
 
@@ -107,4 +113,8 @@ def by_alternate(exchanges: Sequence[DeclareExchange]) -> tuple[list[DeclareExch
 
 def exclusive_first(bindings: Sequence[Step]) -> list[Step]:
     """Bindings in an order in which none takes the place of another one of them that may stay beside it."""
-    return sorted(bindings, key=lambda one: not read(BindingSettings, one.declaration.arguments).exclusive)
+    return sorted(bindings, key=lambda one: not _alone(one.declaration))
+
+
+def _alone(one: Declaration) -> bool:
+    return isinstance(one, Bind) and read(BindingSettings, one.arguments).exclusive

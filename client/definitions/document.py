@@ -1,7 +1,8 @@
 """The definitions file of this project: made of a broker's answer, and read.
 
-{"manta": 1, "exchanges": [...], "queues": [...], "bindings": [...]}, and "policies" and "patterns" where there are any:
-equal wirings have equal documents, in the order of their names, so what differs between two of them has been changed.
+{"manta": 1, "exchanges": [...], "queues": [...], "bindings": [...]}, and "policies", "patterns" and "redirects" where
+there are any: equal wirings have equal documents, in the order of their names, so what differs between two of them has
+been changed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from ...protocol.wire.events import Bind, DeclareExchange, DeclareQueue
 from ...protocol.wire.pattern_events import PutPattern
 from ...protocol.wire.policy_events import PutPolicy
+from ...protocol.wire.redirect_events import Redirect
 from ...protocol.wiring.definitions import canonical
 from ..errors import Invalid
 from .declarations import Reading, Step, by_alternate, exclusive_first
@@ -20,7 +22,7 @@ from .fields import FileObject, Once
 from .values import to_json
 
 FORMAT = 2
-"""Of the documents that this version reads: 2 has policies and patterns; one without any is written as 1."""
+"""Of the documents that this version reads: 2 has policies, patterns, redirects; one without any is written as 1."""
 MARK = "manta"
 FIELDS = {
     "exchanges": ("name", "type", "durable", "alternate", "arguments"),
@@ -28,9 +30,10 @@ FIELDS = {
     "patterns": ("name", "pattern", "makes", "type", "priority", "durable", "alternate", "arguments"),
     "queues": ("name", "durable", "alternate", "arguments"),
     "bindings": ("exchange", "queue", "to_exchange", "key", "arguments"),
+    "redirects": ("source", "target"),
 }
 """What each list's objects have, in the order in which they are written."""
-SOMETIMES = ("policies", "patterns")
+SOMETIMES = ("policies", "patterns", "redirects")
 
 
 def document_of(answer: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
@@ -45,9 +48,9 @@ def document_of(answer: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, 
 
 
 def _place(row: Mapping[str, Any]) -> tuple[str, str, str, str, bytes]:
-    names = (str(row.get(name, "")) for name in ("name", "exchange", "to_exchange", "queue", "key"))
-    own, exchange, to_exchange, queue, key = names
-    return own or exchange, to_exchange, queue, key, canonical(row["arguments"])
+    names = (str(row.get(name, "")) for name in ("name", "source", "exchange", "to_exchange", "queue", "key"))
+    own, source, exchange, to_exchange, queue, key = names
+    return own or source or exchange, to_exchange, queue, key, canonical(row.get("arguments", {}))
 
 
 def text_of(document: dict[str, Any]) -> str:
@@ -78,7 +81,9 @@ def read_document(document: Any) -> Reading:
     wanted += [Step(_policy(one, policies)) for one in whole.objects("policies")]
     wanted += [Step(_pattern(one, patterns)) for one in whole.objects("patterns")]
     wanted += [Step(_queue(one, queues)) for one in whole.objects("queues")]
-    return Reading(wanted + exclusive_first([Step(_binding(one)) for one in whole.objects("bindings")]))
+    wanted += exclusive_first([Step(_binding(one)) for one in whole.objects("bindings")])
+    redirected = Once("redirect")
+    return Reading(wanted + [Step(_redirect(one, redirected)) for one in whole.objects("redirects")])
 
 
 def _exchange(one: FileObject, seen: Once) -> DeclareExchange:
@@ -110,6 +115,13 @@ def _queue(one: FileObject, seen: Once) -> DeclareQueue:
     name = one.name_of("queue")
     seen.take(name, one.where)
     return DeclareQueue(name, one.arguments(), one.flag("durable"), one.text("alternate", ""))
+
+
+def _redirect(one: FileObject, seen: Once) -> Redirect:
+    one.only(*FIELDS["redirects"])
+    source = one.name_of("queue", "source")
+    seen.take(source, one.where)
+    return Redirect(source, one.name_of("queue", "target"))
 
 
 def _binding(one: FileObject) -> Bind:

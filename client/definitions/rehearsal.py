@@ -17,6 +17,7 @@ from ...protocol.errors import NO_STORE, NOT_ALLOWED, PeerError
 from ...protocol.wire.events import DeclareExchange, DeclareQueue
 from ...protocol.wire.pattern_events import PutPattern
 from ...protocol.wire.policy_events import PutPolicy
+from ...protocol.wire.redirect_events import Redirect
 from ...protocol.wiring.arguments import check
 from ...protocol.wiring.exchanges import RELAYS
 from ...protocol.wiring.relays import relay_of
@@ -50,6 +51,8 @@ class Rehearsal:
                 said = one.durable, one.alternate, one.type, one.priority
                 asked = AddPatternArguments(one.name, one.pattern, one.makes, one.arguments, *said)
                 return self._apply(pattern_of(asked, self._stored, 0))
+            if isinstance(one, Redirect):
+                return self._apply(one)
             arguments = check(what_of(one), one.arguments)
             if isinstance(one, DeclareQueue):
                 self._check(one)
@@ -64,7 +67,7 @@ class Rehearsal:
             raise PeerError(NO_STORE, f"queue {one.name!r} cannot be durable: this cluster has no store{HOW}")
 
     def _apply(self, one: Declaration, arguments: dict[str, Any] | None = None) -> str:
-        event = one if arguments is None else replace(one, arguments=arguments)
+        event = one if arguments is None or isinstance(one, Redirect) else replace(one, arguments=arguments)
         relay = relay_of(event, False) if isinstance(event, DeclareExchange) else None
         for each in (relay, event):
             if each is not None:

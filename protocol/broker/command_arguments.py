@@ -107,6 +107,13 @@ class AddPatternArguments(msgspec.Struct, forbid_unknown_fields=True):
     priority: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)] = 0
 
 
+class RedirectQueueArguments(msgspec.Struct, forbid_unknown_fields=True):
+    """`target` "": the redirection ends."""
+
+    name: str
+    target: str = ""
+
+
 class MoveArguments(msgspec.Struct, forbid_unknown_fields=True):
     """`by`, `count` and `selector` as in `MoveOrder`. To the exchange, by the key; without an exchange to the queue, or
     the exchange, of the name `key`, or, where that is "" too, to the queue's alternate."""

@@ -18,8 +18,8 @@ from ..wiring.wiring import Wiring
 
 
 def all_declared(wiring: Wiring) -> dict[str, list[dict[str, Any]]]:
-    """ "exchanges", "policies", "patterns", "queues", "bindings"; of these one to an exchange has `to_exchange`, and no
-    `queue`."""
+    """ "exchanges", "policies", "patterns", "queues", "bindings", of which one to an exchange has `to_exchange`, and no
+    `queue`; and "redirects"."""
     queues = {one.name: one for one in wiring.queues() if not relayed(one) and not _is_a_clients(one)}
     return {
         "exchanges": [asdict(one) for one in wiring.exchanges() if not standard(one.name)],
@@ -28,6 +28,11 @@ def all_declared(wiring: Wiring) -> dict[str, list[dict[str, Any]]]:
         "queues": [_queue(one) for one in queues.values()],
         "bindings": [asdict(one) for one in wiring.bindings() if one.queue in queues]
         + [_link(one) for one in wiring.links()],
+        "redirects": [
+            {"source": source, "target": target}
+            for source, target in wiring.redirects.snapshot()
+            if source in queues and target in queues
+        ],
     }
 
 

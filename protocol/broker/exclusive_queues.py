@@ -20,7 +20,8 @@ from .requests import Requests
 from .session import Session
 
 COMMANDS = {
-    "declare_queue": "name", "delete_queue": "name", "purge": "name", "move": "name", "bind": "queue", "unbind": "queue"
+    "declare_queue": "name", "delete_queue": "name", "purge": "name", "move": "name", "bind": "queue",
+    "unbind": "queue", "redirect_queue": "name",
 }  # fmt: skip
 """Commands that are a queue's client's alone -> which argument is the queue's name."""
 

@@ -28,12 +28,14 @@ from ..wire.events import (
 )
 from ..wire.pattern_events import DropPattern
 from ..wire.policy_events import DropPolicy
+from ..wire.redirect_events import Redirect
 from ..wire.settings import names_of
 from ..wire.version import (
     KNOWS_EXCHANGES,
     KNOWS_LINKS,
     KNOWS_PATTERNS,
     KNOWS_POLICIES,
+    KNOWS_REDIRECTS,
     KNOWS_RELAYS,
     KNOWS_WHO_ASKS,
 )
@@ -56,6 +58,7 @@ from .command_arguments import (
     NameArguments,
     NoArguments,
     PurgeArguments,
+    RedirectQueueArguments,
     ResetQueueArguments,
     StatisticsArguments,
     UnbindArguments,
@@ -64,6 +67,7 @@ from .deletion import Condition, Deletions
 from .exclusive_queues import ExclusiveQueues
 from .made_names import named
 from .moves import move
+from .older_members import OLDER_BINDING, OLDER_EXCHANGE, OLDER_REDIRECT
 from .pattern_commands import OLDER_PATTERN, pattern_of
 from .policy_commands import OLDER_POLICY, policy_of
 from .questions import PURGE, STAT, Questions
@@ -79,15 +83,6 @@ from .wiring_questions import QUESTIONS
 Answer = Callable[..., None]
 LEAVE = "leave"
 """A command without an answer: the client closes its connection, and does not come back."""
-
-OLDER_BINDING = (
-    "such a binding cannot be made yet: a member of the cluster is of an older version, and would route otherwise: "
-    "upgrade all members first"
-)
-OLDER_EXCHANGE = (
-    "exchange {!r} cannot have these arguments yet: a member of the cluster is of an older version, and would not keep "
-    "to them: upgrade all members first"
-)
 
 
 class Management:
@@ -166,7 +161,7 @@ class Management:
         try:
             arguments = msgspec.convert(given, shape)
             self._exclusives.check(session, name, arguments)
-            rule(self, answer, arguments, *([session] if rule in _WHO_ASKS else []))
+            rule(self, answer, arguments, *([session] if frame.name in _WHO_ASKS else []))
         except msgspec.ValidationError as error:
             answer(code=INVALID, text=f"command {name}: {error}")
         except PeerError as error:
@@ -270,6 +265,9 @@ class Management:
     def _unbind(self, answer: Answer, a: UnbindArguments, session: Session) -> None:
         self._order(answer, Unbind(a.exchange, a.queue, a.key, a.to_exchange), client=session.client)
 
+    def _redirect_queue(self, answer: Answer, a: RedirectQueueArguments, session: Session) -> None:
+        self._order(answer, Redirect(a.name, a.target), KNOWS_REDIRECTS, OLDER_REDIRECT, session.client)
+
     def _add_policy(self, answer: Answer, a: AddPolicyArguments) -> None:
         self._order(answer, policy_of(a), KNOWS_POLICIES, OLDER_POLICY)
 
@@ -303,9 +301,9 @@ class Management:
 
     def _queue(self, answer: Answer, a: NameArguments) -> None:
         queue = self._queue_named(a.name)
-        where = {"kept_by": list(self._cluster.voters)}
+        where, redirects = {"kept_by": list(self._cluster.voters)}, self._cluster.wiring.redirects
         self._questions.ask(
-            queue, STAT, 0, lambda report: _tell(answer, report, queue_described(queue, where | report))
+            queue, STAT, 0, lambda report: _tell(answer, report, queue_described(queue, where | report, redirects))
         )
 
     def _queues(self, answer: Answer, a: NoArguments) -> None:
@@ -317,7 +315,7 @@ class Management:
             answer([])
 
         def asked(queue: QueueDefinition, report: dict[str, Any]) -> None:
-            reports[queue.name] = queue_described(queue, report)
+            reports[queue.name] = queue_described(queue, report, self._cluster.wiring.redirects)
             if len(reports) == len(queues):
                 left = sorted(q.name for q in queues if self._cluster.wiring.by_id(q.id) is not None)
                 answer([reports[name] for name in left])
@@ -327,10 +325,11 @@ class Management:
 
     def _defined(self, answer: Answer, a: NameArguments) -> None:
         """A queue as it is declared: how much is in it takes a majority to say."""
-        answer(queue_described(self._queue_named(a.name), {}))
+        answer(queue_described(self._queue_named(a.name), {}, self._cluster.wiring.redirects))
 
     def _all_defined(self, answer: Answer, a: NoArguments) -> None:
-        answer([queue_described(queue, {}) for queue in self._cluster.wiring.queues()])
+        wiring = self._cluster.wiring
+        answer([queue_described(queue, {}, wiring.redirects) for queue in wiring.queues()])
 
     # ---- the cluster as a whole
 
@@ -377,6 +376,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], type[msgspec.Struct]]] = {
     "delete_exchange": (Management._delete_exchange, NameArguments),
     "bind": (Management._bind, BindArguments),
     "unbind": (Management._unbind, UnbindArguments),
+    "redirect_queue": (Management._redirect_queue, RedirectQueueArguments),
     "purge": (Management._purge, PurgeArguments),
     "move": (Management._move, MoveArguments),
     "reset_queue": (Management._reset_queue, ResetQueueArguments),
@@ -391,8 +391,8 @@ _COMMANDS: dict[str, tuple[Callable[..., None], type[msgspec.Struct]]] = {
     **{name: (_of_the_wiring(question), shape) for name, (question, shape) in QUESTIONS.items()},
 }
 
-_WHO_ASKS = frozenset((Management._declare_queue, Management._delete_queue, Management._bind, Management._unbind))
-"""Rules to which it matters whose command it is."""
+_WHO_ASKS = frozenset(("declare_queue", "delete_queue", "bind", "unbind", "redirect_queue"))
+"""Commands to which it matters whose they are."""
 _RESCUED: dict[str, Callable[[Management, Answer, Any], None]] = {
     "queue": Management._defined,
     "queues": Management._all_defined,

@@ -76,7 +76,7 @@ def _order(wiring: Wiring, queue: QueueDefinition, a: MoveArguments) -> MoveOrde
         exchange = exchange or queue.alternate
         if not exchange:
             raise PeerError(INVALID, f"queue {queue.name!r} has no alternate: name an exchange to reroute to")
-    elif not exchange and (target := wiring.queue(key)) is not None:
+    elif not exchange and (target := wiring.leads(key)) is not None:
         _check(queue, target)
         key, by = target.id, TO_QUEUE
     elif not exchange:

@@ -8,14 +8,15 @@ from ..queue.described import definition, kind_of
 from ..queue.settings import QueueSettings
 from ..wire.settings import read
 from ..wiring.definitions import BY_POLICY, QueueDefinition
+from ..wiring.redirects import Redirects
 
 
-def queue_described(queue: QueueDefinition, report: dict[str, Any]) -> dict[str, Any]:
+def queue_described(queue: QueueDefinition, report: dict[str, Any], redirects: Redirects) -> dict[str, Any]:
     """With what its replica reports. `definition` is in force; where policies have a part in it, these are named, with
     what they give (`policy_definition`), and what it was declared with is in `declared`."""
     settings = read(QueueSettings, queue.arguments)
     has = definition(settings)
-    in_force = {
+    in_force: dict[str, Any] = {
         "name": queue.name,
         "id": queue.id,
         "durable": queue.durable,
@@ -24,6 +25,10 @@ def queue_described(queue: QueueDefinition, report: dict[str, Any]) -> dict[str,
         "kind": kind_of(settings),
         "definition": has,
     }
+    if queue.name in redirects.of:
+        in_force["redirected_to"] = redirects.of[queue.name]
+    if sources := redirects.to(queue.name):
+        in_force["redirected_from"] = sources
     return in_force | _by_policies(queue, has) | report
 
 

@@ -42,7 +42,8 @@ def route_together(cluster: ClusterState, link: SenderLink, frame: Transfer, exp
     is the same. `at_ms`: when it came."""
     if link.route_version != cluster.version:
         try:
-            link.route, link.kinds, link.each = cluster.wiring.route(link.exchange, link.key or ""), (), False
+            route = cluster.wiring.route_own if link.name else cluster.wiring.route
+            link.route, link.kinds, link.each = route(link.exchange, link.key or ""), (), False
         except LooksAtHeaders:
             link.route, link.kinds, link.each = (), (), True
         if link.name or any(cluster.traits.needs(queue) != NOTHING for queue in link.route):
@@ -99,11 +100,17 @@ def route_each(
         The parts; the indexes of messages that go to no queue; and which numbers go to each queue that has a say in it.
     """
     groups: dict[str, list[int]] = {}
-    onward = dead is not None and dead.first > 0
-    named = dead is not None and dead.cause == MOVED and not dead.exchange
+    onward = named = False
     exchange = link.exchange
-    wiring = cluster.wiring if dead is None or not onward else cluster.wiring.as_of(exchange, dead.wired)
-    route = wiring.route_onward if onward else wiring.route
+    wiring: Routing = cluster.wiring
+    route = wiring.route_own if link.name else wiring.route
+    if dead is not None:
+        named = dead.cause == MOVED and not dead.exchange
+        if named and dead.key:  # to that queue, as it was when the move began: what is sent again goes there, too
+            route = wiring.route_own
+        if onward := dead.first > 0:
+            wiring = wiring.as_of(exchange, dead.wired)
+            route = wiring.route_onward
     keys = frame.keys if frame.keys is not None else [link.key or ""] * len(frame.blobs)
     if frame.headers is None:
         try:

@@ -55,6 +55,7 @@ from ..wire.events import (
 from ..wire.move_events import DISCARD
 from ..wire.pattern_events import DropPattern, PutPattern
 from ..wire.policy_events import Configure, DropPolicy, PutPolicy
+from ..wire.redirect_events import Redirect
 from .event_table import Row
 
 _CAUSES = {
@@ -350,6 +351,10 @@ def _pattern(base: Row, event: PutPattern | DropPattern, done: Applied) -> Itera
     yield base._replace(kind=kind, queue=event.name, detail=text)
 
 
+def _redirect(base: Row, event: Redirect, done: Applied) -> Iterator[Row]:
+    yield base._replace(kind="redirect" if event.target else "end_redirect", queue=event.source, detail=event.target)
+
+
 def _named(base: Row, event: Named, done: Applied) -> Iterator[Row]:
     yield base._replace(kind="named_sender", client=event.name, detail=event.holder)
 
@@ -370,6 +375,7 @@ _RULES: dict[type[Event], Callable[[Row, Any, Applied], Iterator[Row]]] = {
     Dissolve: _dissolve, Dissolved: _dissolved,
     DeclareQueue: _declare_queue, DeleteQueue: _delete, DeclareExchange: _declare_exchange,
     DeleteExchange: _delete, Bind: _bind, Modify: _settle,
+    Redirect: _redirect,
     Unbind: _bind, Member: _member, Rejoin: _rejoin, Return: _return, FlowControl: _flow_control, Exclusive: _in_use,
     Lost: _lost, Supervise: _supervise, InUse: _in_use, Condemn: _condemn, Lift: _condemn, Recount: _recount,
     PutPolicy: _policy, DropPolicy: _policy, PutPattern: _pattern, DropPattern: _pattern,

@@ -96,6 +96,7 @@ LOG_KINDS = (
     "delay", "due", "dead_letter", "evict", "declare_queue", "delete_queue", "declare_exchange", "delete_exchange",
     "bind", "unbind", "join", "leave", "rejoin", "cluster_flow_on", "cluster_flow_off", "lost", "supervise",
     "in_use", "not_in_use", "condemn", "lift", "recount", "dissolve", "dissolved", "put_policy", "drop_policy",
+    "redirect", "end_redirect",
     "configure", "put_pattern", "drop_pattern", "move", "moved", "move_back",
 )  # fmt: skip
 OBSERVED_KINDS = (

@@ -24,6 +24,7 @@ from .member_events import Evict, Member, Rejoin, Return, Supervise
 from .move_events import Move, Moved
 from .pattern_events import DropPattern, PutPattern
 from .policy_events import Configure, DropPolicy, PutPolicy
+from .redirect_events import Redirect
 from .sender_events import Named
 from .use_events import Condemn, Exclusive, InUse, Lift, Recount
 
@@ -309,6 +310,7 @@ AnyEvent = (
     | DropPolicy
     | PutPattern
     | DropPattern
+    | Redirect
     | Supervise
     | Modify
     | Named

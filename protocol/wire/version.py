@@ -99,6 +99,7 @@ in them: refused while one is in the cluster; `Emptied` between processes of one
 `Move` and `Moved`, with `QueueSnapshot.move_targets` and `moves`, and `Counters.moved`: a member before 12 would pass
 over them, so while one is in the cluster nothing is moved. `QueueCommand.move` and `DeadLettered.back` between
 processes of one version.
+`Redirect`, and `WiringSnapshot.redirects`: a member before 12 would pass over it and route otherwise: refused likewise.
 `Named`, `AttachSender.name`, `QueueSnapshot.named` and `holders`: a member before 12 would keep a named sender's number
 as any other's: refused likewise, and a client with one leaves a broker that knows none. `SenderNamed`, and
 `QueueCommand.sender`, between processes of one version."""
@@ -118,6 +119,8 @@ KNOWS_POLICIES = 12
 """The minor version from which a member gives queues what their policies say."""
 KNOWS_PATTERNS = 12
 """The minor version from which members keep patterns of queues and exchanges, and brokers make these."""
+KNOWS_REDIRECTS = 12
+"""The minor version from which a member routes what is sent to a queue into another."""
 KNOWS_DELAYS = 12
 """The minor version from which members keep delayed messages from consumers until they are due."""
 KNOWS_DEAD_LETTERS = 11

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .definitions import Binding, ExchangeDefinition, QueueDefinition
 from .routing import Routing
 
@@ -12,6 +14,25 @@ class Inventory(Routing):
     def __init__(self) -> None:
         super().__init__()
         self._by_id: dict[str, QueueDefinition] = {}
+
+    def _put(self, queue: QueueDefinition) -> None:
+        self._queues[queue.name] = self._by_id[queue.id] = queue
+        self._leads[queue.name] = queue.id
+
+    def _drop(self, queue: QueueDefinition) -> None:
+        del self._queues[queue.name], self._by_id[queue.id], self._leads[queue.name]
+
+    def _lead(self, source: str, target: str) -> None:
+        """What is sent to the one queue comes into the other."""
+        self._leads[source] = self._queues[target].id
+
+    def _lead_all(self, redirects: Iterable[tuple[str, str]]) -> None:
+        for source, target in redirects:
+            self._lead(source, target)
+
+    def leads(self, name: str) -> QueueDefinition | None:
+        """The queue into which what is sent to the one of that name comes: itself, unless it is redirected."""
+        return self._by_id.get(self._leads.get(name, ""))
 
     def queue(self, name: str) -> QueueDefinition | None:
         return self._queues.get(name)

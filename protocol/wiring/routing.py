@@ -20,6 +20,7 @@ class Routing:
 
     def __init__(self) -> None:
         self._queues: dict[str, QueueDefinition] = {}
+        self._leads: dict[str, str] = {}  # name of a queue -> id of the one that gets what is sent to it
         self._exchanges: dict[str, Exchange] = {}
         self._cache: dict[tuple[str, str], tuple[str, ...]] = {}
 
@@ -54,8 +55,12 @@ class Routing:
         if not newer:
             return self
         found = Routing()
-        found._queues, found._exchanges = self._queues, there | newer
+        found._queues, found._leads, found._exchanges = self._queues, self._leads, there | newer
         return found
+
+    def route_own(self, exchange: str, key: str, headers: dict[str, Any] | None = None) -> tuple[str, ...]:
+        """Id of the queue of that name, whether it is redirected or not."""
+        return (self._queues[key].id,) if key in self._queues else ()
 
     def route_onward(self, exchange: str, key: str, headers: dict[str, Any] | None = None) -> tuple[str, ...]:
         """The same of what comes from the exchange's relay."""
@@ -71,7 +76,8 @@ class Routing:
             here = self._exchanges[exchange]
             names = {name for key in keys for name in self._names(here, key, headers, onward and not seen)}
             seen.add(exchange)
-            ids = tuple(self._queues[queue].id for queue in sorted(names) if queue in self._queues)
+            leads = self._leads
+            ids = tuple(sorted({leads[queue] for queue in names if queue in leads}))
             alternate = here.definition.alternate
             if ids or not alternate:
                 return ids

@@ -111,6 +111,7 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
         where that is not known.
     vacant: `Vacancies.since`, of the queues that have had consumers. idle: `IdleQueues.since`.
     dissolving: deleted queues of which messages are on their way (`dissolving.py`).
+    redirects: `Redirects.of`, source and target.
     """
 
     queues: list[QueueDefinition]
@@ -127,6 +128,7 @@ class WiringSnapshot(msgspec.Struct, frozen=True, array_like=True):
     idle: list[tuple[str, int]] = []
     policies: list[QueuePolicy] = []
     patterns: list[NodePattern] = []
+    redirects: list[tuple[str, str]] = []
 
 
 class ClusterOutline(msgspec.Struct, frozen=True, array_like=True):

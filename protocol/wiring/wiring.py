@@ -37,6 +37,7 @@ from ..wire.events import (
 )
 from ..wire.pattern_events import DropPattern, PutPattern
 from ..wire.policy_events import DropPolicy, PutPolicy
+from ..wire.redirect_events import Redirect
 from ..wire.settings import read
 from .cluster_flow import ClusterFlow
 from .definitions import (
@@ -59,6 +60,7 @@ from .idle_queues import IdleQueues, sooner
 from .inventory import Inventory
 from .node_patterns import NodePatterns
 from .queue_policies import QueuePolicies
+from .redirects import Redirects
 from .relays import check_no_ring, check_relay, relayed, relays_to
 from .settings import BindingSettings
 from .snapshot import Holder, WiringSnapshot
@@ -95,6 +97,7 @@ class Wiring(Inventory):
         uses: the brokers that use each queue.
         policies: what queues get by their names.
         patterns: of names, of queues and exchanges that are made when somebody attaches to them.
+        redirects: queues whose messages come into others.
         vacancies, idle: the queues that go by themselves, and since when nobody uses them.
         exclusives: the queues that one client has for itself, and whether that is connected.
         dissolving: deleted queues of which messages are on their way to their alternates.
@@ -104,7 +107,7 @@ class Wiring(Inventory):
         self.flow = ClusterFlow()
         self.supervisor = NOBODY
         self.uses = Uses()
-        self.policies, self.patterns = QueuePolicies(), NodePatterns()
+        self.policies, self.patterns, self.redirects = QueuePolicies(), NodePatterns(), Redirects()
         self.vacancies, self.idle = Vacancies(), IdleQueues()
         self.exclusives = Exclusives()
         self.dissolving = Dissolving()
@@ -137,6 +140,8 @@ class Wiring(Inventory):
                     outcome = self._bind(event, index)
                 case Unbind():
                     outcome = self._unbind(event)
+                case Redirect():
+                    outcome = self._redirect(event)
                 case Supervise():
                     if event.number > self.supervisor.number:
                         self.supervisor = Commission(event.number, event.id, event.name)
@@ -188,7 +193,7 @@ class Wiring(Inventory):
         check_alternate(self._exchanges, event.alternate)
         if not relayed(wanted):
             wanted = self.policies.onto(wanted, self._may_be_alternate)
-        self._queues[event.name] = self._by_id[wanted.id] = wanted
+        self._put(wanted)
         self.vacancies.declared(wanted)
         self.idle.declared(wanted)
         self.idle.used(wanted, index)
@@ -213,8 +218,9 @@ class Wiring(Inventory):
         if of and not lost:
             raise PeerError(NOT_ALLOWED, f"queue {event.name!r} belongs to exchange {of[0]!r}, and goes with it")
         self.dissolving.begin(known, event)
-        del self._queues[event.name]
-        del self._by_id[known.id]
+        self._drop(known)
+        for source in self.redirects.forget(event.name):
+            self._lead(source, source)
         self.uses.forget(known.id)
         self.vacancies.forget(known.id)
         self.idle.forget(known.id)
@@ -296,6 +302,14 @@ class Wiring(Inventory):
             raise PeerError(NOT_FOUND, f"{what} is not bound to {event.exchange!r} by key {event.key!r}")
         return Outcome(changed=True, gone=end(self._exchanges, unused([exchange])))
 
+    def _redirect(self, event: Redirect) -> Outcome:
+        for name in (event.source, event.target):
+            self._check_asker(name, event.client)
+        changed = self.redirects.order(event, self._queues)
+        if changed:
+            self._lead(event.source, event.target or event.source)
+        return Outcome(changed=changed)
+
     def _bindable(self, event: Bind | Unbind) -> Exchange:
         if event.exchange == "":
             raise PeerError(NOT_ALLOWED, "the default exchange is bound to every queue by its name and not otherwise")
@@ -343,7 +357,7 @@ class Wiring(Inventory):
             self.queues(), self.exchanges(), self.bindings(), self.flow.snapshot(), Holder(*self.supervisor), of_uses,
             self.links(), self.made(), self.vacancies.snapshot(), self.exclusives.snapshot(),
             self.dissolving.snapshot(), self.idle.snapshot(), self.policies.snapshot(),
-            self.patterns.snapshot(),
+            self.patterns.snapshot(), self.redirects.snapshot(),
         )  # fmt: skip
         return msgspec.to_builtins(now, builtin_types=(bytes,))
 
@@ -358,7 +372,7 @@ class Wiring(Inventory):
         try:
             was = msgspec.convert(snapshot, WiringSnapshot)
             for queue in was.queues:
-                wiring._queues[queue.name] = wiring._by_id[queue.id] = queue
+                wiring._put(queue)
             made = iter(was.made)
             wiring._exchanges = {one.name: Exchange(one, since=next(made, 0)) for one in was.exchanges}
             for binding in was.bindings:
@@ -370,6 +384,8 @@ class Wiring(Inventory):
             wiring.uses = Uses.restore(was.uses)
             wiring.policies = QueuePolicies.restore(was.policies)
             wiring.patterns = NodePatterns.restore(was.patterns)
+            wiring.redirects = Redirects.restore(was.redirects)
+            wiring._lead_all(was.redirects)
             wiring.vacancies = Vacancies.restore(was.queues, was.vacant)
             wiring.idle = IdleQueues.restore(was.queues, was.idle)
             wiring.exclusives = Exclusives.restore(was.queues, was.exclusives)

@@ -97,6 +97,13 @@ def lives(lines: list[str]) -> None:
     assert all(line.endswith(": gone") for line in lines[1:])
 
 
+def redirect(lines: list[str]) -> None:
+    assert [line[28:].split() for line in lines] == [
+        ["old", "new"], ["1", "2", "3", "-"], ["1", "2", "3", "4", "5"], ["-", "4", "5"], ["6", "4", "5"],
+        ["6", "4", "5", "-"],
+    ]  # fmt: skip
+
+
 def policies(lines: list[str]) -> None:
     assert [line.split()[1:4] for line in lines[1:5]] == [
         ["example.small", "1000", "reject"], ["example.ticks", "5", "ring"],
@@ -147,6 +154,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
         lives,
         policies,
         patterns,
+        redirect,
         exclusive,
         request_reply,
         single_active,

@@ -728,6 +728,24 @@ def test_patterns(at: Run, broker: FakeBroker) -> None:
     assert at("pattern", "delete", "p").code == 1
 
 
+def test_a_redirected_queue(at: Run, broker: FakeBroker) -> None:
+    for name in ("orders", "orders-2"):
+        at("queue", "add", name)
+    assert "queue orders is redirected to orders-2" in at("queue", "redirect", "orders", "orders-2").out
+    assert "is redirected already to orders-2" in at("queue", "redirect", "orders", "orders-2").out
+    assert "Redir" in at("queue", "list").out
+    assert "what is sent to it comes into orders-2" in at("queue", "show", "orders").out
+    assert "what is sent to orders" in at("queue", "show", "orders-2").out
+    for wrong in (("orders",), ("orders", "orders-2", "--end")):
+        refused = at("queue", "redirect", *wrong)
+        assert refused.code == 2 and "or --end without one" in refused.err
+    refused = at("queue", "redirect", "orders-2", "orders")
+    assert refused.code == 1 and "queue 'orders' is itself redirected" in refused.err
+    assert json.loads(at("queue", "redirect", "orders", "--end", "--json").out) == {"queue": "orders", "target": None}
+    assert at("queue", "redirect", "orders", "--end").code == 1
+    assert "Redir" not in at("queue", "list").out
+
+
 def test_policies(at: Run, broker: FakeBroker) -> None:
     assert "added" in at("policy", "add", "p", "^po", "--set", "max_count=5", "--set", "x-overflow=drop-head").out
     assert "already" in at("policy", "add", "p", "^po", "--set", "max-count=5", "--set", "overflow=ring").out

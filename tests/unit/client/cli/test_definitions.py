@@ -344,6 +344,28 @@ def test_patterns_go_along(cluster: FakeBroker, at: Run, tmp_path: Path) -> None
         assert "a pattern makes a queue or an exchange, not 'stream'" in " ".join(refused.out.split())
 
 
+def test_redirected_queues_go_along(cluster: FakeBroker, at: Run, tmp_path: Path) -> None:
+    file = tmp_path / "wiring.json"
+    with connect(cluster.address) as connection:
+        for name in ("a", "b", "c"):
+            connection.declare_queue(name)
+        connection.redirect_queue("a", "b")
+        assert at("export", "--file", str(file)).code == 0
+        connection.delete_queue("b")
+        assert "2 new, 2 unchanged" in at("import", str(file), "--dry-run").out.splitlines()[-1]
+        assert "2 new, 2 unchanged" in at("import", str(file)).out
+        assert connection.queue("a")["redirected_to"] == "b"
+        assert "0 new, 4 unchanged" in at("import", str(file)).out
+        connection.end_redirect("a")
+        connection.redirect_queue("a", "c")
+        differs = at("import", str(file))
+        assert differs.code == 1 and "there it is redirected to 'c'" in " ".join(differs.out.split())
+        connection.end_redirect("a")
+        connection.redirect_queue("b", "c")
+        refused = at("import", str(file), "--dry-run")
+        assert refused.code == 1 and "queue 'b' is itself redirected" in " ".join(refused.out.split())
+
+
 def test_policies_go_along(cluster: FakeBroker, at: Run, tmp_path: Path) -> None:
     file = tmp_path / "wiring.json"
     with connect(cluster.address) as connection:

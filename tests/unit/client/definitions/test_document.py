@@ -16,6 +16,7 @@ from mantamq.client.definitions.values import BYTES, MAP, NUMBER, from_json, to_
 from mantamq.client.errors import Invalid
 from mantamq.protocol.wire.events import Bind, DeclareExchange, DeclareQueue
 from mantamq.protocol.wire.policy_events import PutPolicy
+from mantamq.protocol.wire.redirect_events import Redirect
 from mantamq.protocol.wiring.arguments import DEPTH
 from mantamq.protocol.wiring.definitions import canonical
 
@@ -84,6 +85,15 @@ def test_policies_come_before_queues_and_make_it_another_format() -> None:
         PutPolicy("p", "^q", {"qpid.max_count": 5}, 3, True),
         DeclareQueue("q", {"qpid.max_count": 5}, False, "late"),
     ]
+
+
+def test_redirected_queues_come_last_and_make_it_another_format() -> None:
+    answer = ANSWER | {"redirects": [{"source": "q", "target": "r"}, {"source": "p", "target": "r"}]}
+    document = document_of(answer)
+    assert (list(document)[-1], document["manta"]) == ("redirects", FORMAT)
+    declared = read_document(json.loads(text_of(document))).declarations
+    assert declared[-2:] == [Redirect("p", "r"), Redirect("q", "r")]
+    assert [(what_of(one), name_of(one)) for one in declared[-1:]] == [("redirect", "q -> r")]
 
 
 def test_the_order_of_an_answer_does_not_matter() -> None:
@@ -170,7 +180,7 @@ for _ in range(DEPTH):
         ('{"manta": 0}', "manta is 0"),
         ('{"manta": "1"}', 'manta is "1": give a whole number'),
         ('{"manta": true}', "manta is true: give a whole number"),
-        ('{"manta": 1, "users": []}', "users means nothing here: there are manta, exchanges, policies, patterns, queues, bindings; leave it out"),
+        ('{"manta": 1, "users": []}', "users means nothing here: there are manta, exchanges, policies, patterns, queues, bindings, redirects; leave it out"),
         ('{"manta": 1, "queues": {}}', "queues is {}: give a list of objects"),
         ('{"manta": 1, "queues": ["q"]}', 'queues[0] is "q": give an object'),
         ('{"manta": 1, "queues": [{}]}', "queues[0].name is missing: give a text"),

@@ -48,6 +48,7 @@ from mantamq.protocol.wire.events import (
 )
 from mantamq.protocol.wire.pattern_events import DropPattern, PutPattern
 from mantamq.protocol.wire.policy_events import DropPolicy, PutPolicy
+from mantamq.protocol.wire.redirect_events import Redirect
 
 Q = "orders#1"
 
@@ -278,6 +279,8 @@ def test_random_histories_lose_no_message():
         (DropPolicy("p", True), "drop_policy"),
         (PutPattern("p", "^q", "queue", {"qpid.max_count": 1}), "put_pattern"),
         (DropPattern("p"), "drop_pattern"),
+        (Redirect("orders", "orders-2"), "redirect"),
+        (Redirect("orders"), "end_redirect"),
         (Supervise(4, "id", "supervisor"), "supervise"),
         (Lost("orders#1", True), "lost"),
         (FlowControl("b1", True, "it is behind"), "cluster_flow_on"),

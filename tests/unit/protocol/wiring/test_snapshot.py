@@ -39,7 +39,7 @@ EVENTS: list[AnyEvent] = [
     Bind("e", "", "k", {"y": 2}, "amq.match"),
 ]
 GOLDEN = (
-    "9e919ea3712332a17181a161920181a16ec0c2a165a0"  # the queue
+    "9f919ea3712332a17181a161920181a16ec0c2a165a0"  # the queue
     "c0a000c0a0c20090"  # no policy has changed it
     "9795a0a664697265637480c3a095aa616d712e646972656374a664697265637480c3a095aa616d712e66616e6f7574a666616e6f757480c3a0"
     "95ab616d712e68656164657273a76865616465727380c3a095a9616d712e6d61746368a76865616465727380c3a0"
@@ -58,6 +58,7 @@ GOLDEN = (
     "90"  # queues that go when nobody uses them
     "90"  # policies
     "90"  # patterns
+    "90"  # redirected queues
 )
 
 
@@ -104,9 +105,10 @@ def test_what_a_newer_program_appends_anywhere_is_passed_over() -> None:
         idle,
         longer([["p", "^q", {}, 0, False, ""]]),
         longer([["p", "^q", "queue", {}, False, "", "", 0]]),
+        [],
         ["newer"],
     ]
-    with_both = [*carried()[:-2], [["p", "^q"]], [["p", "^q", "queue"]]]
+    with_both = [*carried()[:-3], [["p", "^q"]], [["p", "^q", "queue"]], []]
     assert Wiring.restore(newer).snapshot() == Wiring.restore(with_both).snapshot()
 
 
