@@ -161,7 +161,7 @@ class Management:
         try:
             arguments = msgspec.convert(given, shape)
             self._exclusives.check(session, name, arguments)
-            rule(self, answer, arguments, *([session] if frame.name in _WHO_ASKS else []))
+            rule(self, answer, arguments, *([session] if name in _WHO_ASKS else []))
         except msgspec.ValidationError as error:
             answer(code=INVALID, text=f"command {name}: {error}")
         except PeerError as error:

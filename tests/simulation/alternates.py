@@ -20,6 +20,7 @@ from .checkers import Watcher
 from .deaths import shunned, wrong
 from .defaults import roomy
 from .model import ModelQueue, Violation, each, with_notes
+from .model_redirects import PREFIX as REDIRECTED
 from .several_keys import keys_of
 from .world import World
 
@@ -117,9 +118,9 @@ class Alternates:
         if not new:
             return
         last = self._last.get((stream, event.client), 0)
-        if new[0] <= last or new != sorted(new):
+        if (new[0] <= last and not stream.startswith(REDIRECTED)) or new != sorted(new):
             raise Violation(f"{stream}: numbers {new[:5]} of {event.client} come behind {last}")
-        self._last[stream, event.client] = new[-1]
+        self._last[stream, event.client] = max(last, new[-1])
         if routes is not None:
             self.routed += len(new)
             strays = [number for number in new if stream not in routes[number]]

@@ -517,10 +517,10 @@ class Watcher:
                      {e.name: e.type for e in exchanges}, {e.name: e.alternate for e in exchanges if e.alternate},
                      {(b.exchange, b.queue, b.key) for b in machine.wiring.bindings()},
                      {(b.exchange, b.queue, b.key) for b in machine.wiring.links()},
-                     set(machine.wiring.dissolving))  # fmt: skip
+                     set(machine.wiring.dissolving), machine.wiring.redirects.of)  # fmt: skip
             wiring = self.wiring
             wanted = (wiring.ids, wiring.defined, wiring.exchanges, wiring.alternates, wiring.bindings,
-                      set(wiring.links), set(wiring.dissolving))  # fmt: skip
+                      set(wiring.links), set(wiring.dissolving), wiring.redirects)  # fmt: skip
             if found != wanted:
                 raise Violation(f"I16: the wiring of {name} is {found}, the model's is {wanted}")
 

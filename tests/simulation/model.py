@@ -13,8 +13,10 @@ from typing import Any
 import msgspec
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.deletion_events import Dissolve, Dissolved
+from mantamq.protocol.wire.redirect_events import Redirect
 
 from .model_policies import ModelPolicies
+from .model_redirects import ModelRedirects
 
 MOST_NOTED = 8 * 1024
 """Bytes of all that is noted on one message."""
@@ -239,6 +241,7 @@ class ModelQueue:
     numbers: bool = False  # that exchange numbers what goes through it
     keeps: bool = False  # and this one keeps the last
     through: int = 0  # the last position that has gone on
+    led: bool = False  # what is sent to it may come into another, or what is sent to another into it
     again: bool = False  # the last is to go on once more
     targets: dict[int, events.Move] = field(default_factory=dict)  # index of a batch -> the move it is of
     stands: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)  # move -> behind, last, taken, back
@@ -475,8 +478,9 @@ class ModelQueue:
             knows = event.judged or not self.configured  # its broker knew that it may be refused
             if not knows:  # also where it comes again: that broker waits for no word of it
                 self.unjudged.add((event.client, number))
-            if number in seen or (event.client.endswith(("@", "!")) and number < max(seen, default=0)):
-                continue  # from an exchange's own queue, or under a name, nothing comes behind what was sent after it
+            ordered = self.led or event.client.endswith(("@", "!"))
+            if number in seen or (ordered and number < max(seen, default=0)):
+                continue  # from an exchange's own queue, under a name, or redirected, nothing comes behind what came after
             seen.add(number)
             position = len(self.place) + 1
             self.at[event.client, number] = self.index
@@ -742,6 +746,7 @@ class ModelWiring:
         self.lines: dict[str, list[events.InUse]] = {}  # queue id -> who waits for a turn, and who has it
         self.over: dict[str, int] = {}  # broker -> the incarnation up to which nothing counts
         self.policies = ModelPolicies()
+        self.redirects = ModelRedirects()
         # Id of a queue that goes with its last consumer -> index of the event with which that has gone
         self.vacated: dict[str, int] = {}
         self.unused: dict[str, int] = {}  # id of a queue that expires -> index of the event since which nobody uses it
@@ -757,6 +762,7 @@ class ModelWiring:
     def apply(self, event: events.AnyEvent, index: int) -> None:
         had, used = self._bound(), self._used()
         self._apply(event, index)
+        self.redirects.left(self.ids)
         there = {id for name, id in self.ids.items() if self.defined[name][0].get("manta.auto_delete")}
         self._connections(event, index)
         self.vacated |= dict.fromkeys(used - self._used(), index)
@@ -848,6 +854,8 @@ class ModelWiring:
                         self.stamps[event.name] = event.arguments["qpid.queue_msg_sequence"]
             case events.PutPolicy() | events.DropPolicy():
                 self._policies(event, index)
+            case Redirect():
+                self.redirects.apply(event, self.ids, self.clients, set(self.relays.values()))
             case events.Condemn():
                 self.condemn(event)
             case events.InUse() | events.Lift() | events.Evict() | events.Rejoin() | events.Return() | events.Member():

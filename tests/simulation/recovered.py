@@ -278,8 +278,9 @@ class Recovered:
             {(binding.exchange, binding.queue, binding.key) for binding in wiring.bindings()},
             {(link.exchange, link.queue, link.key) for link in wiring.links()},
             set(wiring.dissolving),
+            wiring.redirects.of,
         )
-        wanted = model.ids, model.exchanges, model.bindings, set(model.links), set(model.dissolving)
+        wanted = model.ids, model.exchanges, model.bindings, set(model.links), set(model.dissolving), model.redirects
         if found != wanted:
             raise Violation(f"I24: {name} has recovered at {commit} the wiring {found}, the model says {wanted}")
 

@@ -55,6 +55,7 @@ from .patterns import Patterns
 from .policies import Policies
 from .ranks import Ranks
 from .recovered import Recovered
+from .redirects import Redirected
 from .relays import Relays
 from .requests import Requests
 from .resumes import Resumes
@@ -213,6 +214,7 @@ class Story:
         self.policies = Policies(self.watch, seed)
         self.patterns = Patterns(self.world, self.watch, seed)
         self.requests = Requests(self.world, self.watch, seed)
+        self.redirects = Redirected(self.world, self.watch, seed)
         self._parts: dict[str, tuple[str, ...]] = {}  # queue -> the selectors by which it is emptied
         self.single: User | None = None
         self.singles: Singles | None = None
@@ -460,6 +462,7 @@ class Story:
             self.policies.maybe(self)
             self.patterns.maybe(self)
             self.requests.maybe(self)
+            self.redirects.maybe(self)
             self.figures.maybe([client for client in self._lined if client.opened and client.alive])
             if self.cuts and rng.random() < 0.1 and world.links_of_order():
                 world.cut_link(*rng.choice(world.links_of_order()), down_us=rng.choice([100, 2_000, 50_000]))
