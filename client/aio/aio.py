@@ -526,9 +526,10 @@ class AsyncNamedSender(AsyncSender):
 
     def send(self, message: Message | bytes | str, number: int | None = None) -> CoroutineType[Any, Any, None]:
         """As `NamedSender.send`."""
-        return AsyncSender.send(self, message) if number is None else self._send_as(message, number)
+        plain = number is None and not self._core.behind
+        return AsyncSender.send(self, message) if plain else self._send_as(message, number)
 
-    async def _send_as(self, message: Message | bytes | str, number: int) -> None:
+    async def _send_as(self, message: Message | bytes | str, number: int | None) -> None:
         """A number is this message's when it is put, and not before: several tasks may wait for room."""
         self._core.check()
         await self._until_room()

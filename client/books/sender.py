@@ -70,6 +70,7 @@ class SenderCore:
         held_back: names of queues that have what is under way wait until they have room.
         resumed: of a named sender: the queue had its messages up to this number when it was attached.
         repeated: messages put under such a number, which it has therefore not sent.
+        behind: the last number that was given is below those that the queue had: what comes next must say which it is.
         stopped: why flow control is on in the whole cluster; "" while it is off, or not known.
         failures: (ranges of numbers, exception) of refused messages not yet told to the user.
         pending: number of its first message -> frame that is not complete, in order: what another broker must get.
@@ -100,6 +101,7 @@ class SenderCore:
         self.waiters = 0
         self.resumed = next - 1
         self.repeated = 0
+        self.behind = False
         self._stalled_at = -1  # how many were complete when the time-out ran out
         self._flying = 0  # messages in frames on their way
         self._gather()
@@ -160,9 +162,15 @@ class SenderCore:
             Invalid: it is none, or another was put under it or a higher one.
         """
         if number is None:
+            if self.behind:
+                raise Invalid(
+                    f"give this message its number: the queue has had numbers up to {self.resumed}, the last that was "
+                    "sent again is lower, and so nobody knows whether this one has been sent before"
+                )
             return True
         if type(number) is not int or not 0 < number < 1 << 62:
             raise Invalid(f"a message's number is 1 or more, and below 2^62, not {number!r}")
+        self.behind = number < self.resumed
         if number <= self.resumed:
             self.repeated += 1
             return False

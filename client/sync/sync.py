@@ -579,10 +579,11 @@ class NamedSender(Sender):
                 What the queue has had under it is not sent again.
 
         Raises:
-            Invalid: the number is none, or not above the last one.
+            Invalid: the number is none, or not above the last one; or none is given behind one that was sent again,
+                and is not the last that the queue has had.
             LinkClosed: another sender of this name has begun.
         """
-        if number is None:
+        if number is None and not self._core.behind:
             Sender.send(self, message, timeout)
             return
         with self._lock:

@@ -39,10 +39,10 @@ from ..wire.pattern_events import DropPattern, PutPattern
 from ..wire.policy_events import DropPolicy, PutPolicy
 from ..wire.redirect_events import Redirect
 from ..wire.settings import read
+from .beginnings import begun
 from .cluster_flow import ClusterFlow
 from .definitions import (
     STANDARD,
-    TYPES,
     Binding,
     ExchangeDefinition,
     QueueDefinition,
@@ -61,7 +61,7 @@ from .inventory import Inventory
 from .node_patterns import NodePatterns
 from .queue_policies import QueuePolicies
 from .redirects import Redirects
-from .relays import check_no_ring, check_relay, relayed, relays_to
+from .relays import check_no_ring, relayed, relays_to
 from .settings import BindingSettings
 from .snapshot import Holder, WiringSnapshot
 from .uses import Uses
@@ -244,18 +244,7 @@ class Wiring(Inventory):
             fields = ("type",) if standard(event.name) else ("type", "arguments", "durable", "alternate")
             check_same("exchange", known.definition, wanted, fields)
             return Outcome()
-        check_name("exchange", event.name)
-        if event.name.startswith("amq."):
-            raise PeerError(NOT_ALLOWED, f"names that begin with amq. are the standard's own: rename {event.name!r}")
-        if event.type not in TYPES:
-            raise PeerError(INVALID, f"an exchange's type is one of {', '.join(TYPES)}, not {event.type!r}")
-        check_alternate(self._exchanges, event.alternate)
-        new = Exchange(wanted, since=index)
-        if new.settings.exclusive:
-            check_exclusive(event.type)
-        check_relay(new, self._queues)
-        if event.alternate:
-            check_no_ring({**self._exchanges, event.name: new}, event.name, event.alternate)
+        new = begun(wanted, index, self._exchanges, self._queues)
         self._exchanges[event.name] = new
         return Outcome(changed=True)
 

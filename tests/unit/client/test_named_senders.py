@@ -82,6 +82,25 @@ def test_numbers_may_have_gaps_and_rise(connection):
     assert len(bodies(connection)) == 5
 
 
+def test_who_sends_again_by_numbers_goes_on_with_them_until_the_last(cluster, connection):
+    with connect(cluster.address) as program:
+        sender = program.session().sender("q", name="import")
+        for _ in range(3):
+            sender.send(b"first")
+        sender.sync(5)
+    with connect(cluster.address) as program:
+        sender = program.session().sender("q", name="import")
+        sender.send(b"again", number=2)
+        for send in (sender.send, lambda message: sender.send_later(message, delay=60)):
+            with pytest.raises(Invalid, match="give this message its number: the queue has had numbers up to 3"):
+                send(b"which?")
+        sender.send(b"again", number=3)
+        sender.send(b"4")
+        sender.sync(5)
+        assert (sender.repeated, sender.last_completed) == (2, 4)
+    assert bodies(connection) == [b"first"] * 3 + [b"4"]
+
+
 def test_the_last_one_to_begin_has_the_name_and_the_first_ends(cluster, connection):
     with connect(cluster.address) as first, connect(cluster.address) as second:
         old = first.session().sender("q", name="import")
