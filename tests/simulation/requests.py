@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mantamq.client import MantaError, Timeout
+from mantamq.client import LinkClosed, MantaError, Timeout
 from mantamq.client.books.asking import asking
 from mantamq.client.books.receiver import ReceiverCore
 from mantamq.client.books.requests import REPLIES, ReplySender, to_reply
@@ -36,9 +36,8 @@ QUEUE = "treq"
 TIMES_S = (0.01, 0.1, 0.5, 2.0, 5.0)
 ANSWERS = (1, 1, 1, 1, 1, 0, 2)
 """How often a question is answered."""
-CAUSES = frozenset(
-    {"not-found", "unroutable", "link-closed", "connection-lost", "unavailable", "deleted", "resource-limit-exceeded"}
-)
+CAUSES = frozenset({"not-found", "unroutable", "unavailable", "resource-limit-exceeded"})
+"""Why there may be no answer; the queue for it may have gone as well."""
 
 
 @dataclass
@@ -212,7 +211,7 @@ class Requests:
                 raise Violation(f"{name} asks {question.body} and gets {answer}")
             return
         self.unanswered += 1
-        if error is None or error.code not in CAUSES:
+        if not isinstance(error, LinkClosed) and (error is None or error.code not in CAUSES):
             raise Violation(f"{name} asks {question.body}, which is refused by {error!r}")
         if isinstance(error, Timeout) and now_us < question.until_us:
             raise Violation(f"{name} is told that {question.body} has no answer in time, before that is over")
