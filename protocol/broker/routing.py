@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -22,6 +22,8 @@ Parts = list[tuple[str, bytes]]
 """(queue id, encoded enqueue)"""
 Numbers = dict[str, list[int]]
 """Queue id -> a client's numbers, as ranges."""
+Route = Callable[..., tuple[str, ...]]
+"""Exchange, key, and headers where they are looked at -> ids of queues."""
 
 
 def in_requests(parts: Parts, most_bytes: int) -> list[Parts]:
@@ -103,14 +105,10 @@ def route_each(
     onward = named = False
     exchange = link.exchange
     wiring: Routing = cluster.wiring
-    route = wiring.route_own if link.name else wiring.route
+    route: Route = wiring.route_own if link.name else wiring.route
     if dead is not None:
-        named = dead.cause == MOVED and not dead.exchange
-        if named and dead.key:  # to that queue, as it was when the move began: what is sent again goes there, too
-            route = wiring.route_own
-        if onward := dead.first > 0:
-            wiring = wiring.as_of(exchange, dead.wired)
-            route = wiring.route_onward
+        onward, named = dead.first > 0, dead.cause == MOVED and not dead.exchange
+        wiring, route = _way_of(wiring, exchange, dead)
     keys = frame.keys if frame.keys is not None else [link.key or ""] * len(frame.blobs)
     if frame.headers is None:
         try:
@@ -151,6 +149,16 @@ def route_each(
             judged[queue] = numbers
     missing = [index for index, queues in enumerate(routes) if not queues] if () in routes else []
     return parts, missing, judged
+
+
+def _way_of(wiring: Routing, exchange: str, dead: DeadLetter) -> tuple[Routing, Route]:
+    """How what comes from a queue finds its own."""
+    if dead.first > 0:
+        wiring = wiring.as_of(exchange, dead.wired)
+        return wiring, wiring.route_onward
+    if dead.cause == MOVED and not dead.exchange and dead.key:
+        return wiring, wiring.route_own  # chosen when the move began: what is sent again goes there, too
+    return wiring, wiring.route
 
 
 def dues(frame: Transfer, now_ms: int) -> dict[int, int]:
