@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .definitions import Binding, ExchangeDefinition, QueueDefinition
+from .exclusives import check_owner
 from .routing import Routing
 
 
@@ -72,3 +73,11 @@ class Inventory(Routing):
         linked = [exchange.links for exchange in there if exchange.links is not None]
         made = [exchange.made[place] for exchange in there + linked for place in sorted(exchange.bindings)]
         return [exchange.since for exchange in there] + made
+
+    def _check_asker(self, queue: str, client: str) -> None:
+        """Where the client that asked is named: its broker may not have known yet whose the queue is."""
+        if client:
+            check_owner(self._queues.get(queue), client)
+
+    def _may_be_alternate(self, name: str) -> bool:
+        return name in self._exchanges and not self._exchanges[name].settings.auto_delete

@@ -313,14 +313,6 @@ class Wiring(Inventory):
             raise PeerError(NOT_ALLOWED, f"queue {event.queue!r} belongs to exchange {of!r}: bind that exchange")
         return self._exchanges[event.exchange]
 
-    def _check_asker(self, queue: str, client: str) -> None:
-        """Where the client that asked is named: its broker may not have known yet whose the queue is."""
-        if client:
-            check_owner(self._queues.get(queue), client)
-
-    def _may_be_alternate(self, name: str) -> bool:
-        return name in self._exchanges and not self._exchanges[name].settings.auto_delete
-
     # ---- queries
 
     def left(self) -> dict[tuple[str, int], float]:
