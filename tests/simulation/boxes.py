@@ -185,6 +185,7 @@ class Inbox:
         self.lost = 0
         self.said: Counter[int] = Counter()
         self.positions: list[int] = []
+        self._browsed = ""  # id of the queue of which these are
         self.single = False
         self.refused: set[tuple[str, int]] = set()
         self.silent = False
@@ -258,6 +259,8 @@ class Inbox:
         if self.settles:
             self.hands.append(message)
         elif self.browse:
+            if core.queue_id != self._browsed:  # its queue was deleted while it was away, and one of that name is there
+                self._browsed, self.positions = core.queue_id, []
             if self.positions and message.position <= self.positions[-1]:
                 raise Violation(
                     f"{self.user.name} browses {self.queue} and sees {message.position} after {self.positions[-1]}"

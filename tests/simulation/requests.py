@@ -32,7 +32,7 @@ STORIES = 0.12
 """The share of stories with such programs."""
 RATE = 0.3
 """How often somebody asks, or a program comes or is cut off."""
-QUEUE = "treq"
+QUEUE = "tasked"
 TIMES_S = (0.01, 0.1, 0.5, 2.0, 5.0)
 ANSWERS = (1, 1, 1, 1, 1, 0, 2)
 """How often a question is answered."""

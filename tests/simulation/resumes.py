@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mantamq.protocol.wire.queue_frames import Cancel, Consume, Deliver
+from mantamq.protocol.wire.queue_frames import ACCEPT, Cancel, Consume, Deliver, Settle
 
 from .checkers import Watcher
 from .model import Violation, each_run
@@ -30,13 +30,21 @@ class Resumes:
         # The same of those that have left, and when, counted in frames: they were others' for who had come before.
         self._left: dict[tuple[str, str, int], int] = {}
         self._frames = 0
-        world.watch(sent={Deliver: self._given}, arrived={Consume: self._comes, Cancel: self._leaves})
+        # (replica, queue) -> (acquisition, position) that were accepted there before their consumer left: on their way.
+        self._accepted: dict[tuple[str, str], set[tuple[int, int]]] = {}
+        arrived = {Consume: self._comes, Cancel: self._leaves, Settle: self._settles}
+        world.watch(sent={Deliver: self._given}, arrived=arrived)
         world.deaths.append(self._died)
 
     def _died(self, name: str, machine: Any) -> None:
         self._came = {key: came for key, came in self._came.items() if key[0] != name}
         self._of = {key: sub for key, sub in self._of.items() if key[0] != name}
         self._left = {key: when for key, when in self._left.items() if key[0] != name}
+        self._accepted = {key: runs for key, runs in self._accepted.items() if key[0] != name}
+
+    def _settles(self, source: str, target: str, frame: Settle) -> None:
+        if frame.kind == ACCEPT:
+            self._accepted.setdefault((target, frame.queue), set()).update(each_run(frame.runs))
 
     def _comes(self, source: str, target: str, frame: Consume) -> None:
         self._frames += 1
@@ -58,11 +66,14 @@ class Resumes:
         if model is None or self.world.now_us - since_us >= (self.world.timing.resume_held_ms - 1000) * 1000:
             return
         self.judged += 1
+        accepted = self._accepted.get((source, frame.queue), set())
         for broker, _, runs in consume.before:
             for acquisition, position in each_run(runs):
                 place = model.place.get(position)
                 key = source, frame.queue, acquisition
                 if source.startswith(broker + ".") and (key in self._of or self._left.get(key, 0) > behind):
+                    continue
+                if source.startswith(broker + ".") and (acquisition, position) in accepted:
                     continue
                 if isinstance(place, tuple) and place[:2] == ("held", broker) and place[3] == acquisition:
                     raise Violation(
