@@ -27,10 +27,10 @@ def a_queue_that_somebody_uses_again_goes_all_the_same(patch: Patch) -> None:
     """Whether it is still the time that the deletion names is not looked at."""
     apply = Wiring.apply
 
-    def careless(self: Any, event: Any, index: int) -> Any:
+    def careless(self: Any, event: Any, index: int, *brokers: Any) -> Any:
         if type(event) is DeleteQueue and event.vacant:
             event = replace(event, vacant=0)
-        return apply(self, event, index)
+        return apply(self, event, index, *brokers)
 
     patch.setattr(Wiring, "apply", careless)
 

@@ -44,8 +44,8 @@ def each_key_that_finds_nothing_asks_the_alternate(patch: Patch) -> None:
 
 
 def what_is_said_again_is_said_without_its_keys(patch: Patch) -> None:
-    cut = sender._cut
-    patch.setattr(sender, "_cut", lambda *given: replace(cut(*given), several=[]))
+    part = sender.part
+    patch.setattr(sender, "part", lambda *given: replace(part(*given), several=[]))
 
 
 def a_message_goes_by_its_subject_all_the_same(patch: Patch) -> None:

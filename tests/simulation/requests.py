@@ -221,13 +221,12 @@ class Requests:
     # ---- the end
 
     def over(self) -> bool:
-        """At rest every question has ended, once, and no answer is left in a queue of whoever asked."""
+        """At rest every question has ended, once, and no answer is left in a queue from which whoever asked receives."""
         for server in self._servers:
             server.work(self._rng)
-        here, wiring = {user.name for user in self._askers if not user.over}, self._watch.wiring
-        models = [
-            self._watch.model_of(name) for name in self.queues if wiring.clients.get(wiring.ids.get(name, "")) in here
-        ]
+        # One of which a broker has said too early that it is gone, since it had not heard of it yet, is nobody's.
+        used = {core.queue for user in self._askers if (core := user.conversation.requests.receiver) is not None}
+        models = [self._watch.model_of(name) for name in used & self.queues]
         left = [model.id for model in models if model is not None and model.live]
         return all(question.judged == 1 for question in self._questions) and not left
 
