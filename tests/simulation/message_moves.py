@@ -104,7 +104,10 @@ class MessageMoves:
             raise Violation(f"{user.name} hears that {value} of {what} have gone, and nothing has been chosen")
         for model in found:
             _, _, taken, back = model.stands[what["token"]]
-            if (value["moved"], value["left"]) != (taken - back, back):
+            said = value["moved"], value["left"]
+            if said == (0, 0) and model.id in self._watch.gone:
+                continue  # the next one of that name was asked, and has chosen nothing
+            if said != (taken - back, back):
                 raise Violation(f"{user.name} hears {value} of {what}; {taken} were chosen, and {back} are back")
             if any(move.token == what["token"] for move in model.targets.values()):
                 raise Violation(f"{user.name} hears that {what} is over, and some of it is on its way")
