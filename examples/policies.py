@@ -38,7 +38,7 @@ with connect(sys.argv[1] if len(sys.argv) > 1 else "local") as connection:
     connection.add_policy("example.ticks", "^example[.]ticks[.]", max_count=2, overflow="ring", priority=10)
     sender.send("101")
     sender.sync()  # what is sent after the command comes behind it in the queue
-    print("at most 2 now:", *[message.body.decode() for message in session.browse("example.ticks.ibm")])
+    print("at most 2 now:", *[message.body.decode() for message in session.receiver("example.ticks.ibm", timeout=1)])
     connection.delete_policy("example.ticks")
     print("without that policy:", connection.queue("example.ticks.ibm")["policy"])
 
