@@ -237,6 +237,11 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (kinds, "OTHERS", ({"last_value_key": "c"},)),
         (stops, "STORIES", 1.0),
     ],
+    "what_is_said_again_is_said_without_its_keys": [
+        (several_keys, "STORIES", 1.0),
+        (several_keys, "SHARE", 0.9),
+        (workload, "CUT", 0.4),
+    ],
     "each_key_that_finds_nothing_asks_the_alternate": [
         (alternates, "SENT_TO", ((alternates.PICKY, None), (alternates.WIDE, None))),
         (several_keys, "STORIES", 1.0),
