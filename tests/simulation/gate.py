@@ -332,7 +332,17 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "the_stamp_is_not_weighed": [(kinds, "STAMPED", 1.0)],
     **{name: [(alerts, "SHARE", 1.0)] for name in mutants_alerts.ALL},
     **{name: [(figures, "SHARE", 1.0)] for name in mutants_figures.ALL},
-    "settlements_on_their_way_are_not_waited_for": [(workload, "ALONE", 1.0), (boxes, "ALL_AT_ONCE", 0.2)],
+    "settlements_on_their_way_are_not_waited_for": [
+        (workload, "ALONE", 1.0),
+        (boxes, "ALL_AT_ONCE", 0.2),
+        (workload, "CUT", 0.4),
+    ],
+    "two_are_given_the_same_turns": [
+        (kinds, "KINDS", 1.0),
+        (kinds, "LIMITS", ({},)),
+        (kinds, "FLOWS", ({},)),
+        (kinds, "OTHERS", ({"fair_key": "c"},)),
+    ],
     **{name: [(claims, "STORIES", 1.0), (workload, "CUT", 0.3)] for name in mutants_consumers.ALL},
     **{name: [(ranks, "STORIES", 1.0)] for name in mutants_ranks.ALL},
     **{name: [(no_locals, "STORIES", 1.0)] for name in mutants_no_local.ALL},
