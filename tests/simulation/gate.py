@@ -34,6 +34,7 @@ from . import (
     made_names,
     memories,
     message_moves,
+    modifies,
     moves,
     mutants,
     mutants_actives,
@@ -287,7 +288,18 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "a_level_has_no_share": _SHARED,
     "the_next_owner_begins_the_turns_anew": _SHARED,
     "an_update_forgets_whose_turn_it_is": _SHARED,
-    "nobody_takes_over_what_was_under_way": [(relays, "SHARE", 1.0)],
+    "nobody_takes_over_what_was_under_way": [
+        (relays, "SHARE", 1.0),
+        (faults, "KINDS", faults.KINDS + ["broker"] * 12),
+    ],
+    "notes_have_no_end": [(modifies, "SHARE", 1.0)],
+    "last_batch_is_not_written_again": [(faults, "RATE", 0.2), (disk_faults, "KINDS", ["power"]), _SHORT],
+    "only_the_last_broker_is_named": [
+        (workload, "ALONE", 1.0),
+        (workload, "CUT", 0.4),
+        (faults, "KINDS", ["pause", "isolate", "link", "broker"]),
+        (faults, "RATE", 0.15),
+    ],
     "lost_drop_report_stays_lost": [
         (workload, "MANAGED", 0.25),
         (faults, "KINDS", faults.KINDS + ["link"] * 10 + ["isolate"] * 6),
