@@ -144,6 +144,8 @@ class Faults:
             world.suspect_leader(rng.choice(standbys))
 
     def _pause(self, rng: random.Random) -> None:
+        if not self.world.machines:
+            return  # all are down
         name = rng.choice(sorted(self.world.machines))
         us = rng.choice([20_000, 200_000, 2_500_000, 6_000_000])
         if us >= LONG_US and not is_ownership(name) and not name.startswith("sequencer"):
