@@ -9,7 +9,7 @@ from typing import Any
 from mantamq.protocol.machine import is_sequencer
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.client_frames import Completed, Detached
-from mantamq.protocol.wire.log_frames import Append, Heartbeat
+from mantamq.protocol.wire.log_frames import Append, Heartbeat, Request
 from mantamq.protocol.wire.store_frames import Written
 
 from .checkers import Watcher
@@ -35,6 +35,12 @@ NOTED = bytes([events.Modify.__struct_config__.tag])
 def _size(event: bytes) -> int:
     """What consumers note on messages that they give back is theirs to say, flow control or not."""
     return 0 if event[1:2] == NOTED else len(event)
+
+
+def _by_itself(part: tuple[str, bytes]) -> bool:
+    """Nobody sends it: it comes from another queue."""
+    event = events.decode_event(part[1])
+    return isinstance(event, events.Enqueue) and "@" in event.client
 
 
 class Flows:
@@ -74,6 +80,10 @@ class Flows:
         self._before: dict[str, tuple[Append | Written, int]] = {}
         self._piled_ms = -RAISED_MS  # when stores stood still last, so many that a stream waited for them
         self._ended: set[tuple[str, str]] = set()  # (broker, client): it must hear next that a sender of it has ended
+        # (origin, inc, number) -> messages that go on by themselves, from a deleted queue to its alternate, say, were sent
+        # while flow control was off there: a batch may be as large as its queue.
+        self._freely: dict[tuple[str, int, int], bool] = {}
+        world.watch(sent={Request: self._goes_on})
         world.watch(
             sent={Heartbeat: self._beats, Completed: self._completes},
             arrived={Append: self._appended, Written: self._written},
@@ -206,6 +216,12 @@ class Flows:
             submitters = [one.submitter for one in self.world.machines.values() if hasattr(one, "submitter")]
             self._under_way[name] = {(one.origin, one.inc, number) for one in submitters for number in one.unanswered}
 
+    def _goes_on(self, source: str, target: str, frame: Request) -> None:
+        machine = self.world.machines.get(source)
+        if source not in self.world.brokers or machine is None or not any(map(_by_itself, frame.parts)):
+            return
+        self._freely.setdefault((frame.origin, frame.inc, frame.number), not machine.cluster.wiring.flow.stopped)
+
     def _bounded(self, name: str, streams: dict[str, Any], most_bytes: float, most_entries: float) -> None:
         """Much is kept: count it without what was under way when flow control was to begin."""
         under_way = self._under_way.get(name, set())
@@ -213,7 +229,11 @@ class Flows:
         for id, stream in streams.items():
             first = max(stream.held, self._upto(name, id)) + 1
             entries = (stream.log[index] for index in range(first, stream.commit + 1))
-            sizes += (_size(e.event) for e in entries if (e.origin, e.inc, e.number) not in under_way)
+            sizes += (
+                _size(e.event)
+                for e in entries
+                if (origin := (e.origin, e.inc, e.number)) not in under_way and not self._freely.get(origin)
+            )
         if sum(sizes) > most_bytes or len(sizes) > most_entries:
             raise Violation(
                 f"I18: {name} keeps {sum(sizes)} bytes, {len(sizes)} entries of what is committed, besides what was under "
