@@ -86,3 +86,15 @@ def without(lines: Lines, gone: dict[str, Any]) -> Lines:
             line = line | {"ids": [id for id in line["ids"] if id != gone["id"]]}
         kept.append(line)
     return kept
+
+
+def rejected(lines: Lines, one: dict[str, Any]) -> Lines:
+    """The lines where this delivery, which was accepted, is called rejected."""
+    told: Lines = []
+    for line in lines:
+        if line["op"] == "settle" and line["client"] == one["client"] and one["id"] in line["ids"]:
+            told.append(line | {"ids": [id for id in line["ids"] if id != one["id"]]})
+            told.append(line | {"ids": [one["id"]], "kind": "reject"})
+        else:
+            told.append(line)
+    return told

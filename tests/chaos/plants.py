@@ -7,7 +7,7 @@ from typing import Any
 
 from . import history, kinds, plants_kinds, plants_later, plants_programs, plants_roaming
 from .journal import DRAINER, History, take
-from .planting import FAR, Lines, NoPlace, Plant, Unprovable, accepted_once, by_kind, queues_of, without
+from .planting import FAR, Lines, NoPlace, Plant, Unprovable, accepted_once, by_kind, queues_of, rejected, without
 
 
 def escaped(lines: Lines) -> list[str]:
@@ -139,15 +139,7 @@ def _changed(**values: Any) -> Callable[[Lines], Lines]:
 
 def _rejected_instead(lines: Lines) -> Lines:
     """An accept is called a reject, and no dead letter comes of it."""
-    one = _accepted_at_once(lines)
-    told: Lines = []
-    for line in lines:
-        if line["op"] == "settle" and line["client"] == one["client"] and one["id"] in line["ids"]:
-            told.append(line | {"ids": [id for id in line["ids"] if id != one["id"]]})
-            told.append(line | {"ids": [one["id"]], "kind": "reject"})
-        else:
-            told.append(line)
-    return told
+    return rejected(lines, _accepted_at_once(lines))
 
 
 def _browsed(lines: Lines) -> tuple[dict[str, Any], list[int]]:

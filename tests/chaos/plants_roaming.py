@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import kinds
-from .planting import FAR, Lines, NoPlace, Plant, accepted_once, without
+from .planting import FAR, Lines, NoPlace, Plant, accepted_once, rejected, without
 
 Line = dict[str, Any]
 
@@ -49,15 +49,7 @@ def _vanished(kind: str) -> Callable[[Lines], Lines]:
     """What was accepted was given back, and never comes again."""
 
     def sow(lines: Lines) -> Lines:
-        one = _only_once(lines, kind)
-        told: Lines = []
-        for line in lines:
-            if line["op"] == "settle" and line["client"] == one["client"] and one["id"] in line["ids"]:
-                told.append(line | {"ids": [id for id in line["ids"] if id != one["id"]]})
-                told.append(line | {"ids": [one["id"]], "kind": "reject"})
-            else:
-                told.append(line)
-        return told
+        return rejected(lines, _only_once(lines, kind))
 
     return sow
 

@@ -8,23 +8,7 @@ import time
 import pytest
 from mantamq.client import Deleted, Exists, Invalid, NotAllowed, NotFound, Unavailable, connect, connect_async
 
-pytestmark = pytest.mark.timeout(20)
-
-
-@pytest.fixture(autouse=True)
-def time_passes(cluster):
-    """A replica without consumers is told of what is committed a little later."""
-    over = threading.Event()
-
-    def ticks():
-        while not over.wait(0.005):
-            cluster.pass_time(10)
-
-    thread = threading.Thread(target=ticks)
-    thread.start()
-    yield
-    over.set()
-    thread.join()
+pytestmark = [pytest.mark.timeout(20), pytest.mark.usefixtures("time_passes")]
 
 
 def names(connection):

@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 from mantamq.client import Exists, InUse, Invalid, NotAllowed, NotFound, Unavailable, connect, connect_async
 
-pytestmark = pytest.mark.timeout(20)
-
-
-@pytest.fixture(autouse=True)
-def time_passes(cluster):
-    """A replica without consumers is told of what is committed a little later."""
-    over = threading.Event()
-
-    def ticks():
-        while not over.wait(0.005):
-            cluster.pass_time(10)
-
-    thread = threading.Thread(target=ticks)
-    thread.start()
-    yield
-    over.set()
-    thread.join()
+pytestmark = [pytest.mark.timeout(20), pytest.mark.usefixtures("time_passes")]
 
 
 @pytest.fixture
