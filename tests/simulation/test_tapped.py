@@ -66,7 +66,7 @@ def overlap(patch: Any) -> None:
         stream = self.streams[frame.stream]
         for at, data in enumerate(frame.facts):
             stream.have = frame.first + at
-            self.rows.append(tap.Rows(frame.stream, stream.have, tap._rows(frame, tap.decode_fact(data))))
+            self.rows.append(tap.Rows(frame.stream, stream.have, tap.rows_of(frame, tap.decode_fact(data))))
 
     patch.setattr(TapMachine, "_told", told)
 
