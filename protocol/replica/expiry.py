@@ -6,8 +6,6 @@ on between them.
 
 from __future__ import annotations
 
-import heapq
-
 from ..limits import DEFAULT, Limits
 from ..queue.applied import Applied
 from ..queue.dispatch import Dispatcher
@@ -19,6 +17,7 @@ from ..wire.events import AnyEvent, Enqueue, Entry, Expire
 from .dues import Dues, rank
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
+from .timetable import Timetable
 
 LOOKS = 10
 """So many times as many as may expire at once are looked at for them: others have gone before their time."""
@@ -31,13 +30,13 @@ class Expiries:
         ttl_ms: how long the queue lets its messages live, negative: it leaves that to their senders.
 
     Attributes:
-        heap: of (when it expires in ms, position).
+        times: when which position expires.
         ttl: notes what comes to a queue that lets its messages live so long; None: it does not.
     """
 
     __slots__ = (
         "_at_once", "_dispatcher", "_dues", "_looks", "_most", "_next_ms", "_others_ms", "_outbox", "_own", "_state",
-        "_timing", "heap", "ttl",
+        "_timing", "times", "ttl",
     )  # fmt: skip
 
     def __init__(
@@ -59,7 +58,7 @@ class Expiries:
         self._dispatcher = dispatcher
         self._own = own
         self._outbox = outbox
-        self.heap: list[tuple[int, int]] = []
+        self.times = Timetable()
         self._dues = Dues(state, own, outbox, timing)
 
     def lives(self, ttl_ms: int) -> None:
@@ -69,23 +68,23 @@ class Expiries:
 
     def restart(self) -> None:
         """The state has come by an update."""
-        self.heap = sorted((at_ms, position) for position, at_ms in self._state.expiry.items())
+        self.times = Timetable(sorted((at_ms, position) for position, at_ms in self._state.expiry.items()))
 
     def note(self, positions: list[tuple[int, int]]) -> None:
         """Messages have come, of which some expire."""
-        expiry = self._state.expiry
+        expiry, add = self._state.expiry, self.times.add
         # What is to expire at once does so behind the consumers that wait for it.
         least_ms = self._outbox.now_ms + 1 if self._at_once else 0
         for first, last in positions:
             for position in range(first, last + 1):
                 if position in expiry:
-                    heapq.heappush(self.heap, (max(expiry[position], least_ms), position))
+                    add(max(expiry[position], least_ms), position)
 
     def applied(self, event: Expire, mine: bool) -> None:
         """Some have expired, by this broker's say or another's."""
         for first, last in pairs(event.ranges):
             self._dispatcher.expiring.remove(first, last)
-        if not mine:
+        if event.ranges and not mine:  # without any it only asks how far the stream is
             self._others_ms = self._outbox.now_ms
 
     def sweep(self) -> None:
@@ -111,47 +110,50 @@ class Expiries:
         Returns:
             (ranges of positions, marked as expiring; when to look again in ms, 0 for not before something changes).
         """
-        state, dispatcher = self._state, self._dispatcher
-        delays, taken = state.delayed, dispatcher.taken
-        expiring = dispatcher.expiring  # what is being moved, too, and may come back
-        if len(self.heap) > 2 * len(state.expiry) + FORGET:
-            self.heap = [item for item in self.heap if item[1] in state.expiry]
-            heapq.heapify(self.heap)
+        state, times = self._state, self.times
+        looks = times.drop_gone(state.expiry, self._looks)
+        if len(times) > 2 * len(state.expiry) + FORGET:
+            times.keep(state.expiry)
         if state.owner and state.owner != broker:
             return [], 0
-        heap, looks = self.heap, self._looks
         wait_ms = 0 if state.owner else rank(broker) * self._timing.expiry_rank_ms
         if wait_ms and self._others_ms and self._others_ms + wait_ms > now_ms:
             return [], self._others_ms + wait_ms
+        due, delayed = self._take(now_ms - wait_ms, now_ms + self._timing.expiry_held_ms, looks)
+        expiring = self._dispatcher.expiring
+        for first, last in pairs(compress(sorted(due))):
+            expiring.add(first, last)
+        return compress(sorted(due + delayed)), times.first_ms + wait_ms if times else 0
+
+    def _take(self, until_ms: int, again_ms: int, looks: int) -> tuple[list[int], list[int]]:
+        """A slice of what has expired by then: what can go now, and what is delayed. That, and what somebody has, is
+        looked at again at that time: it may have come back."""
+        state, times = self._state, self.times
+        expiry, available, delays = state.expiry, state.available, state.delayed
+        taken, expiring = self._dispatcher.taken, self._dispatcher.expiring  # the latter is being moved, perhaps
         due: list[int] = []
         delayed: list[int] = []
-        waiting: list[tuple[int, int]] = []
-        while (
-            heap
-            and (heap[0][1] not in state.expiry or heap[0][0] + wait_ms <= now_ms)
-            and len(due) + len(waiting) < self._most
-            and looks
-        ):
+        waiting: list[int] = []
+        while times and times.first_ms <= until_ms and len(due) + len(waiting) < self._most and looks:
             looks -= 1
-            _, position = heapq.heappop(heap)
-            if position not in state.expiry:
+            position = times.pop()
+            if position not in expiry:
                 continue
             if delays and position in delays:
                 delayed.append(position)
-                waiting.append((now_ms + self._timing.expiry_held_ms, position))  # it may be due, and taken, meanwhile
+                waiting.append(position)
             elif (
-                position in state.available
+                position in available
                 and not (taken.count and position in taken)
                 and not (expiring.count and position in expiring)
             ):
                 due.append(position)
             else:
-                waiting.append((now_ms + self._timing.expiry_held_ms, position))
-        for item in waiting:
-            heapq.heappush(heap, item)
-        for first, last in pairs(compress(sorted(due))):
-            expiring.add(first, last)
-        return compress(sorted(due + delayed)), heap[0][0] + wait_ms if heap else 0
+                waiting.append(position)
+        for position in waiting:
+            times.add(again_ms, position)
+        times.drop_gone(expiry, looks)
+        return due, delayed
 
 
 class QueueTtl(QueueObserver):

@@ -333,7 +333,7 @@ class HostedQueue:
             return False
         more = catch_up.next_chunks() if catch_up.given else False
         dispatcher, lock, consumers = self.dispatcher, self.lock, self.consumers
-        if self.expiries.heap or self.state.delayed.heap:
+        if self.expiries.times or self.state.delayed.heap:
             self.expiries.sweep()
         if dispatcher.resuming:
             again_ms = dispatcher.resumed((outbox.broker, self.inc), lock.held, now_ms)

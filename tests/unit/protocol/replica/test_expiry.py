@@ -10,6 +10,7 @@ from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.dues import rank
 from mantamq.protocol.replica.expiry import Expiries
 from mantamq.protocol.replica.own_events import OwnEvents
+from mantamq.protocol.replica.timetable import Timetable
 from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.events import Enqueue, Expire, Own, Purge
 
@@ -90,24 +91,31 @@ def test_of_many_that_have_gone_before_their_time_nothing_is_kept_and_few_are_lo
     blobs = [b"m"] * 4000
     found.note(state.apply(Enqueue("", [], blobs, [n for i in range(4000) for n in (i, 1000 + i)])).positions)
     state.apply(Purge(1500))
-    assert found.due("b2", 4500) == ([], 0) and len(found.heap) == 4000
-    for left in range(3980, 2499, -20):
+    assert found.due("b2", 4500) == ([], 0) and len(found.times) == 3980, "also by who is not at it"
+    for left in range(3960, 2499, -20):
         found.sweep()
-        assert outbox.events() == [] and len(found.heap) == left
+        assert outbox.events() == [] and len(found.times) == left
         outbox.now_ms = outbox.timers["q#1"]
     found.sweep()
     assert outbox.events() == [Expire(outbox.now_ms, [1501, 1502])]
     state.apply(Purge(2400))
     outbox.now_ms = outbox.timers["q#1"]
     found.sweep()
-    assert len(found.heap) <= 100, "and the rest is known"
+    assert len(found.times) <= 100, "and the rest is known"
+
+
+def test_who_only_asks_how_far_the_stream_is_is_not_at_it():
+    found, _, outbox = expiries()
+    outbox.now_ms = 60_000
+    found.applied(Expire(60_000, []), False)
+    assert found.due("b1", 60_000) == ([1, 2], 0)
 
 
 def test_an_update_brings_what_expires_with_it():
     found, _, _ = expiries("b1")
-    found.heap = []
+    found.times = Timetable()
     found.restart()
-    assert found.heap == [(2000, 1), (3000, 2)]
+    assert list(found.times) == [(2000, 1), (3000, 2)]
 
 
 def test_many_that_are_due_at_once_go_in_slices_and_others_are_served_between_them():
