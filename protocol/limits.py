@@ -94,7 +94,7 @@ class Limits(msgspec.Struct, frozen=True):
     """Most messages delivered in one run of a queue, before it yields to other queues."""
     run_looks: int = 5_000
     """Most messages looked at for consumers with selectors in one run of a queue."""
-    expire_messages: int = 400
+    expire_messages: int = 200
     """Most messages that a queue lets expire at once, before it serves others."""
     deliver_bytes: int = 1024 * 1024
     """Most bytes of messages in one delivery (one message may be larger)."""

@@ -142,7 +142,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """Un-owned queues are swept by the first broker; each next one waits this much longer, in case it is gone."""
     expiry_held_ms: int = 1000
     """How long to wait before looking again at an expired message that a consumer has: it expires if it comes back."""
-    expiry_slice_ms: int = 3
+    expiry_slice_ms: int = 5
     """From one slice of expired messages to the next, while there are more than `Limits.expire_messages`."""
 
     # ---- capture
