@@ -33,14 +33,17 @@ KINDS: dict[str, dict[str, Any]] = {
     "rejected": {"alternate": DEAD},
     "by-id": {"dedupe_window_count": 100_000},
     "by-name": {},
-    "held-back": {"flow_stop_count": 150, "flow_resume_count": 100},
+    "held-back": {"flow_stop_count": 100, "flow_resume_count": 60},
 }
 """Kind -> what its queue is declared with. A ring that is not full, and one that drops what nobody takes in time; a
 limit and thresholds that are never reached; one of which everything is rejected, and goes to another queue; and one
 that holds its producer back again and again."""
 NAMED = "by-name"
 """A plain queue, whose sender has a name: 0.95 of the plain rate at least."""
-SENDS_AHEAD = {"held-back": manta.WINDOW * 2 // 5}
+TURNS = 4
+"""So often has such a sender its turn, each beside one of the plain queue: one turn differs from the next by more than
+what is to be seen here."""
+SENDS_AHEAD = {"held-back": manta.WINDOW * 3 // 10}
 """Kind -> the capacity of its sender, where it is not the plain queue's. What a sender may send ahead goes in between a
 stop and the next: with less of it flow stops more often."""
 
@@ -84,7 +87,8 @@ async def consume(address: str, queue: str, count: int, rejects: bool, ready: An
 
 def measure(addresses: list[str], count: int, into: Collection, say: Callable[[str], None]) -> None:
     """Add the throughput of each kind, in a cluster whose brokers are at these addresses."""
-    for number, kind in enumerate((PLAIN, *KINDS)):
+    once = [kind for kind in KINDS if kind != NAMED]
+    for number, kind in enumerate([PLAIN, *once, *[PLAIN, NAMED] * TURNS]):
         say(f"kinds: {kind}")
         with connect(addresses[0]) as connection:
             connection.declare_exchange(DEAD, "fanout")

@@ -41,8 +41,11 @@ class Origins:
         """The last `count` messages of an enqueue have positions from `first` on; `kept`, how many live."""
         if event.origin_of:
             self.client = None
-            for position, origin in enumerate(origins_of(event)[-count:], first):
-                self._begins(position, origin)
+            if len(event.origins) == 1 and event.origin_of == [0] * len(event.blobs):  # a named sender's: all are its own
+                self._begins(first, event.origins[0])
+            else:
+                for position, origin in enumerate(origins_of(event)[-count:], first):
+                    self._begins(position, origin)
         else:
             client = self.client = event.client
             origin = self._known.get(client)
