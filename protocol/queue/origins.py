@@ -41,7 +41,7 @@ class Origins:
         """The last `count` messages of an enqueue have positions from `first` on; `kept`, how many live."""
         if event.origin_of:
             self.client = None
-            if len(event.origins) == 1 and event.origin_of == [0] * len(event.blobs):  # a named sender's: all are its own
+            if len(event.origins) == 1 and event.origin_of == [0] * len(event.blobs):  # all are one's, a named sender's
                 self._begins(first, event.origins[0])
             else:
                 for position, origin in enumerate(origins_of(event)[-count:], first):
