@@ -143,7 +143,7 @@ BARS = [
         None,
         False,
     ),
-    Bar("a million messages that expire at one time", ("expiring", "expired_per_s"), None, 100_000, None, True),
+    Bar("a million messages that expire at one time", ("expiring", "expired_per_s"), None, 25_000, None, True),
     Bar("a move of 100,000 messages", ("moving", RATE), None, 100_000, None, True),
     Bar("declare p50, ms", ("declare", "p50_ms"), None, 50, None, False),
     Bar("idle PSS of everything, MB", ("idle", "total_pss_mb"), None, 2048, None, False),
