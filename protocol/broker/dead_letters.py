@@ -51,8 +51,8 @@ class DeadLetterRoutes:
 
     def dead_letter(self, peer: str, frame: DeadLetter) -> None:
         """Have messages go by the alternate exchange, applied once. Or send on what comes from an exchange's own queue,
-        by its keys."""
-        if self._held():
+        by its keys. Behind those that wait, also where flow control has just gone off: in the order of their queue."""
+        if self._held() or self._waiting:
             self._waiting[peer, frame.queue, frame.id] = frame
         else:
             self._cluster.once_applied(frame.wired, partial(self._routed, peer, frame))

@@ -306,6 +306,18 @@ def test_and_go_on_where_it_is_on_for_longer_than_one_that_is_behind_is_waited_f
     assert made.ordered() == [Enqueue(f"gone#1@{number}", [1, 1], [b"m"], at_ms=20_000) for number in (7, 8)]
 
 
+def test_what_comes_when_flow_control_has_just_gone_off_goes_behind_what_waits():
+    alone = Alone()
+    made = alone.bench
+    routes = DeadLetterRoutes(made.outbox, made.cluster, made.requests, alone.transfers)
+    made.apply(FlowControl("b3", True))
+    routes.dead_letter("b1.r0", DeadLetter("gone#1", 7, "", [b"m"], cause="rejected", positions=[1], key="r"))
+    made.apply(FlowControl("b3", False))
+    routes.dead_letter("b1.r0", DeadLetter("gone#1", 8, "", [b"n"], cause="rejected", positions=[2], key="r"))
+    routes.go_on()
+    assert made.ordered() == [Enqueue("gone#1@7", [1, 1], [b"m"]), Enqueue("gone#1@8", [1, 1], [b"n"])]
+
+
 def test_rejected_messages_are_answered_when_they_are_in_the_alternates_queues():
     alone = Alone()
     dead = DeadLetter("gone#1", 7, "", [b"m"], cause="rejected", positions=[1], key="r")
