@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from copy import deepcopy
+from math import inf
 from typing import Any
 
 from mantamq.protocol.wire import events
@@ -47,18 +48,35 @@ class Afterlife:
     def states(self, id: str) -> Iterator[ModelQueue]:
         """How a queue that is gone is behind each event that was not committed when its deletion was; always the same
         object."""
+        return (model for _, model in self._events(id))
+
+    def committed(self, id: str) -> Iterator[tuple[events.AnyEvent, ModelQueue]]:
+        """What has become committed in a queue since its deletion was, by voters who had not heard of that; and how the
+        queue is behind it. Of who has heard nothing is counted: that has dropped its log."""
+        return self._events(id, self._held(id))
+
+    def _held(self, id: str) -> int:
+        """Up to where a majority holds its log."""
+        log, voters = self._log(id), self._watch.voters.get(id, [])
+        held = [i for i, entry in log.items() if len(self._watch.holders(id, entry.ballot, i)) > len(voters) // 2]
+        return max(held, default=0)
+
+    def _log(self, id: str) -> dict[int, events.Entry]:
+        return self._logs.get(id) or self._watch.logs.get(id, {})
+
+    def _events(self, id: str, upto: float = inf) -> Iterator[tuple[events.AnyEvent, ModelQueue]]:
         watch = self._watch
-        log, index = self._logs.get(id) or watch.logs.get(id, {}), watch.commits.get(id, 0)
+        log, index = self._log(id), watch.commits.get(id, 0)
         model = deepcopy(watch.models.get(id))
         if model is None:
             definition = self._defined.get(id, ({}, False, ""))
             model = ModelQueue(id, bool(definition[2]))
             declared(model, definition[0])
-        while (entry := log.get(index := index + 1)) is not None:
+        while (entry := log.get(index := index + 1)) is not None and index <= upto:
             event = events.decode_event(entry.event)
             if event is not None:
                 model.apply(event)
-                yield model
+                yield event, model
 
     def refused(self, client: str) -> set[int]:
         """Those of a client's numbers that queues have refused which were deleted before that was committed."""

@@ -322,7 +322,8 @@ class Watcher:
             key = f"{voter} blank {blank[1]}"
         held[key] = max(held.get(key, 0), match)
 
-    def _holders(self, stream: str, ballot: events.Ballot, index: int) -> set[str]:
+    def holders(self, stream: str, ballot: events.Ballot, index: int) -> set[str]:
+        """The voters of a stream that have acknowledged, under that ballot, its log up to that index."""
         held = self._acked.get((stream, ballot), {})
         voters = {voter for voter, match in held.items() if match >= index and "blank" not in voter}
         for key, match in held.items():
@@ -380,7 +381,7 @@ class Watcher:
         later = {log[commit].ballot: commit}
         for index in range(commit + 1, len(log) + 1):
             later.setdefault(log[index].ballot, index)
-        holders = [self._holders(stream, term, index) for term, index in later.items()]
+        holders = [self.holders(stream, term, index) for term, index in later.items()]
         if not any(len(held) > len(voters) // 2 for held in holders):
             raise Violation(
                 f"S4: {why} says that {stream} is committed up to {commit}, which {max(holders, key=len)} of {voters} hold"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mantamq.client.management import _declare_queue, _delete_queue
@@ -22,6 +23,7 @@ from .selectors import WANTED, wants
 from .users import Task, User
 
 if TYPE_CHECKING:
+    from .afterlife import Afterlife
     from .checkers import Watcher
     from .workload import Story
 
@@ -43,12 +45,13 @@ class MessageMoves:
         some: the story has any. ended: moves whose users have heard how they ended. went: messages that have gone so.
     """
 
-    def __init__(self, watch: Watcher, seed: int) -> None:
+    def __init__(self, watch: Watcher, afterlife: Afterlife, seed: int) -> None:
         self._rng = random.Random(f"moves of messages of {seed}")
         self.some = self._rng.random() < STORIES
         self.ended = self.went = 0
         self._windows = WindowChoices(seed)
         self._watch = watch
+        self._afterlife = afterlife
         self._asked: dict[str, dict[str, Any]] = {}  # token -> what was asked for
         self._came: dict[tuple[str, int], list[tuple[str, events.Enqueue]]] = defaultdict(list)  # batch -> its copies
         self._last: dict[tuple[str, str], int] = {}  # (queue, token) -> the last position that has come there
@@ -165,8 +168,13 @@ class MessageMoves:
         batch, move = source.batches[event.batch][1], source.targets[event.batch]
         taken: dict[int, list[str]] = defaultdict(list)  # position -> queues that have its copy
         for queue, copies in self._came.pop((stream, event.batch), []):
-            self._copied(queue, copies, source, batch, move, taken)
+            known = self._watch.models.get(queue)
+            refused = known.refused.get(copies.client, set()) if known is not None else set()
+            self._copied(queue, copies, refused, source, batch, move, taken)
         back = set(each(event.back))
+        if any(position not in back and not taken[position] for position in batch):
+            for queue, copies, refused in self._late((stream, event.batch)):
+                self._copied(queue, copies, refused, source, batch, move, taken)
         self.went += len(batch) - len(back)
         for position in batch:
             there = [queue for queue in taken[position] if queue not in self._watch.gone]
@@ -175,14 +183,22 @@ class MessageMoves:
             if position not in back and not taken[position]:
                 raise Violation(f"{stream}: {position} has gone, and is nowhere")
 
+    def _late(self, batch: tuple[str, int]) -> Iterator[tuple[str, events.Enqueue, set[int]]]:
+        """What of a batch has come into queues whose deletion was committed before, while a majority of their voters
+        had not heard of that, and so nobody could know that they are gone: it came, and went with them. And which
+        numbers they had refused by then."""
+        for queue in sorted(self._watch.gone):
+            for event, model in self._afterlife.committed(queue):
+                source, _, name = event.client.rpartition("@") if isinstance(event, events.Enqueue) else ("", "", "")
+                if isinstance(event, events.Enqueue) and name and (source, int(name) % PIECES) == batch:
+                    yield queue, event, model.refused.get(event.client, set())
+
     def _copied(
-        self, queue: str, copies: events.Enqueue, source: ModelQueue, batch: list[int], move: events.Move,
-        taken: dict[int, list[str]],
+        self, queue: str, copies: events.Enqueue, refused: set[int], source: ModelQueue, batch: list[int],
+        move: events.Move, taken: dict[int, list[str]],
     ) -> None:  # fmt: skip
         """What has come is of the batch, in its order, as it was there, and belongs to that queue."""
         at = 0
-        model = self._watch.models.get(queue)
-        refused = model.refused.get(copies.client, set()) if model is not None else set()
         expiry = dict(zip(copies.expiry[::2], copies.expiry[1::2], strict=True))
         for index, (number, blob) in enumerate(zip(each(copies.numbers), copies.blobs, strict=True)):
             while at < len(batch) and with_notes(source, batch[at]) != blob:

@@ -208,7 +208,7 @@ class Story:
         self.made_names = MadeNames(self.watch, seed)
         self.lifetimes = Lifetimes(self.world, self.watch)
         self.timeouts = Timeouts(self.world, self.watch)
-        self.message_moves = MessageMoves(self.watch, seed)
+        self.message_moves = MessageMoves(self.watch, self.deliveries.afterlife, seed)
         self.named = NamedPrograms(self.world, self.watch, seed)
         self.own_queues = OwnQueues(self.world, self.watch, seed)
         self.policies = Policies(self.watch, seed)
