@@ -99,10 +99,7 @@ class MessageMoves:
     def _ended(self, user: User, what: dict[str, Any], value: dict[str, Any]) -> None:
         """All that it has set aside is somewhere, and its user hears how much that is."""
         self.ended += 1
-        found = [
-            model for id, model in self._watch.models.items()
-            if id.rpartition("#")[0] == what["name"] and what["token"] in model.stands
-        ]  # fmt: skip
+        found = list(self._chosen_by(what["name"], what["token"]))
         if not found and value["moved"]:
             raise Violation(f"{user.name} hears that {value} of {what} have gone, and nothing has been chosen")
         for model in found:
@@ -114,6 +111,18 @@ class MessageMoves:
                 raise Violation(f"{user.name} hears {value} of {what}; {taken} were chosen, and {back} are back")
             if any(move.token == what["token"] for move in model.targets.values()):
                 raise Violation(f"{user.name} hears that {what} is over, and some of it is on its way")
+
+    def _chosen_by(self, name: str, token: str) -> Iterator[ModelQueue]:
+        """The queues of that name of which such a move has chosen: also where that was committed behind the deletion,
+        by voters who had not heard of it."""
+        for id, model in self._watch.models.items():
+            if id.rpartition("#")[0] != name:
+                continue
+            if token in model.stands:
+                yield model
+            elif id in self._watch.gone:
+                after = [late for event, late in self._afterlife.committed(id) if isinstance(event, events.Move)]
+                yield from [late for late in after[-1:] if token in late.stands]
 
     # ---- the log
 
