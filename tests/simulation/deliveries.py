@@ -319,6 +319,15 @@ class Deliveries:
 
     # ---- at the end
 
+    def _may_yet_die(self, model: ModelQueue) -> Counter[bytes]:
+        """Of a deleted queue: a replica may apply what has messages die before it hears of the deletion."""
+        may = Counter(alive(with_notes(model, position)) for position in model.live)
+        for _, late in deque(self.afterlife.committed(model.id), maxlen=1):
+            may |= Counter(alive(with_notes(late, position)) for position in late.live)
+            for blob, count in late.dead_lettered.items():
+                may[alive(blob)] = max(may[alive(blob)], count - model.dead_lettered.get(blob, 0))
+        return may
+
     def finish(self) -> None:
         """What has died is dead-lettered once (I13); what was sent is there once (I7)."""
         dead_lettered: Counter[bytes] = Counter()
@@ -329,9 +338,7 @@ class Deliveries:
             for blob, count in model.dead_lettered.items():
                 dead_lettered[alive(blob)] += count
             if model.id in self.watch.gone:
-                dead_lettering.update(
-                    alive(with_notes(model, position)) for position in model.live
-                )  # a replica may apply a reject before it hears of the deletion
+                dead_lettering.update(self._may_yet_die(model))
         dead = self.watch.model_of("dead")
         copies: Counter[bytes] = Counter()
         for blob, count in dead.arrived.items() if dead is not None else ():
