@@ -125,6 +125,7 @@ class Conversation:
         self._attaching: dict[int, Attached | Detached | None] = {}
         self._reattaching: set[int] = set()
         self._detaching: set[int] = set()
+        self._wired = 0  # up to where it has been told of the cluster's wiring, or of what is behind it
         self._stopped = ""  # why flow control is on in the cluster
         self._has_own = False  # it may have queues for itself
 
@@ -139,7 +140,8 @@ class Conversation:
     def open(self) -> None:
         """Greet the broker."""
         bounds = self._heartbeat_ms, self._patience_ms
-        greeting = Open(self._client, self.token, MINOR, *bounds, self._rescue, self.greetings + 1)
+        known = self.opened.cluster if self.opened is not None else "", self._wired
+        greeting = Open(self._client, self.token, MINOR, *bounds, self._rescue, self.greetings + 1, *known)
         self._write_bytes(encode_frame(greeting))
 
     def feed(self, data: bytes) -> None:
@@ -460,6 +462,7 @@ class Conversation:
         if self.leave:
             return
         self.opened = frame
+        self._wired = max(self._wired, frame.wired)
         self._foreign.clear()
         self.members = frame.members
         if frame.heartbeat_ms > 0:
@@ -503,10 +506,12 @@ class Conversation:
         self.write(Pong())
 
     def _on_reply(self, frame: Reply) -> None:
+        self._wired = max(self._wired, frame.wired)
         if frame.number in self._asked:
             self.replies[frame.number] = frame
 
     def _on_attached(self, frame: Attached) -> None:
+        self._wired = max(self._wired, frame.wired)
         self._reattaching.discard(frame.handle)
         if (receiver := self._receivers.get(frame.handle)) is not None:
             receiver.attached(frame.queue)

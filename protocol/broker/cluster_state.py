@@ -64,6 +64,11 @@ class ClusterState:
         before = sorted(self.voters)
         return before.index(self.broker) if self.broker in before else len(before)
 
+    @property
+    def wired(self) -> int:
+        """Up to where the stream is applied, or will be when its batch is."""
+        return self.keeper.commit
+
     def append(self, frame: Append) -> tuple[list[Entry], Gap | Nack | None]:
         """Take an `Append`, as `Keeper.append` does. `applied` must follow when each committed entry has been."""
         keeper = self.keeper
@@ -107,6 +112,10 @@ class ClusterState:
             then()
         else:
             self._early.append((index, then))
+
+    def never_mind(self, then: Callable[[], None]) -> None:
+        """It is not to be called any more."""
+        self._early = [waiting for waiting in self._early if waiting[1] is not then]
 
     def resume(
         self, keeper: Keeper, outline: ClusterOutline | None, history: StreamHistory, committed: Sequence[Entry]

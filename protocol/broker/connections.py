@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from hmac import compare_digest
 
 from ..errors import IN_USE, INVALID, NOT_ALLOWED, UNAUTHORIZED, UNAVAILABLE, PeerError
@@ -11,6 +12,7 @@ from ..log.outbox import FollowerOutbox
 from ..machine import Close, KeepAlive
 from ..wire.client_frames import Detached, MembersChanged, Open, Opened
 from ..wire.version import MINOR
+from .cluster_state import ClusterState
 from .observers import BrokerObserver
 from .session import Session
 
@@ -19,7 +21,7 @@ RESCUE = "a connection opened for rescue only looks: browse a queue, or connect 
 
 class Connections:
     """Args:
-        broker, inc: this broker, and its incarnation.
+        cluster_state: what this broker knows of the cluster.
         token: what clients must present; "" admits everybody.
         refusal: why no client may open now, "" if it may; told whether it opens for rescue.
         end: ends a session, with a code and a text for its client.
@@ -34,8 +36,7 @@ class Connections:
     def __init__(
         self,
         outbox: FollowerOutbox,
-        broker: str,
-        inc: int,
+        cluster_state: ClusterState,
         limits: Limits,
         token: str,
         refusal: Callable[[bool], str],
@@ -46,8 +47,7 @@ class Connections:
         self.addresses: dict[str, str] = {}
         self._clients: dict[str, Session] = {}  # client id -> its session
         self._outbox = outbox
-        self._broker = broker
-        self._inc = inc
+        self._cluster_state = cluster_state
         self._limits = limits
         self._token = token.encode()
         self._refusal = refusal
@@ -68,34 +68,54 @@ class Connections:
         if code:
             self._outbox.effects.append(Close(session.peer, code, text))
         del self.sessions[session.peer]
+        if session.opening is not None:
+            self._cluster_state.never_mind(session.opening)
         self._clients.pop(session.client, None)
         if session.client:
             for observer in self._observers:
                 observer.client_ended(session.client, code)
 
     def open(self, session: Session, frame: Open) -> None:
-        """Let a client in.
+        """Let a client in, at once or when this broker knows what it knows of the wiring.
 
         Raises:
             PeerError: fatal, it may not come in, or not now.
         """
-        if session.client:
+        if session.client or session.opening is not None:
             raise PeerError(NOT_ALLOWED, "a connection is opened once")
         if not compare_digest(self._token, frame.token.encode()):
             raise PeerError(UNAUTHORIZED, "the token is not this cluster's: pass the token it was started with")
         if len(frame.client) > self._limits.name_chars:
             raise PeerError(INVALID, f"a client id has at most {self._limits.name_chars} characters")
-        refusal = self._refusal(frame.rescue)
-        if refusal:
+        if not 0 <= frame.life < 1 << 62:
+            raise PeerError(INVALID, f"a client's connections are counted from 1, to below 2^62, not {frame.life}")
+        self._may_come(frame)
+        if frame.cluster and frame.cluster == self.cluster and not frame.rescue:
+            session.opening = partial(self._knows_as_much, session, frame)
+            self._cluster_state.once_applied(frame.wired, session.opening)
+        else:
+            self._let_in(session, frame)
+
+    def _may_come(self, frame: Open) -> None:
+        if refusal := self._refusal(frame.rescue):
             raise PeerError(UNAVAILABLE, refusal)
-        older = self._clients.get(frame.client)
+
+    def _knows_as_much(self, session: Session, frame: Open) -> None:
+        session.opening = None
+        try:
+            self._may_come(frame)
+        except PeerError as error:
+            self._end(session, error.code, error.text)
+            return
+        self._let_in(session, frame)
+
+    def _let_in(self, session: Session, frame: Open) -> None:
+        older, known = self._clients.get(frame.client), self._cluster_state
         if older is not None:
             text = f"client id {frame.client!r} was opened anew, and the newer connection wins: use an id of your own"
             self._end(older, IN_USE, text)
-        if not 0 <= frame.life < 1 << 62:
-            raise PeerError(INVALID, f"a client's connections are counted from 1, to below 2^62, not {frame.life}")
         session.rescue, session.minor, session.life = frame.rescue, frame.minor, frame.life
-        session.client = frame.client or f"{self._broker}.{self._inc}.{session.peer}"
+        session.client = frame.client or f"{known.broker}.{known.inc}.{session.peer}"
         self._clients[session.client] = session
         heartbeat_ms, patience_ms = session.heartbeat(frame.heartbeat_ms, frame.patience_ms)
         if heartbeat_ms:
@@ -103,8 +123,8 @@ class Connections:
         for observer in self._observers:
             observer.client_opened(session.client)
         bounds = self._limits.message_bytes, self._limits.transfer_messages, self._limits.credit_messages
-        agreed = heartbeat_ms, MINOR, self.blocks(session), self.cluster
-        self._outbox.send(session.peer, Opened(self._broker, self.addresses, *bounds, *agreed))
+        agreed = heartbeat_ms, MINOR, self.blocks(session), self.cluster, known.wired
+        self._outbox.send(session.peer, Opened(known.broker, self.addresses, *bounds, *agreed))
 
     def moved(self, addresses: dict[str, str]) -> None:
         """The members are told to every client: it may need them when this broker is gone."""
@@ -118,7 +138,7 @@ class Connections:
 
     def send_away(self, text: str) -> None:
         """This broker goes: its clients hear of the other members, and are let go."""
-        self.moved({name: at for name, at in self.addresses.items() if name != self._broker})
+        self.moved({name: at for name, at in self.addresses.items() if name != self._cluster_state.broker})
         self.close_all(text)
 
     def close_all(self, text: str, rescue: bool = True) -> None:

@@ -190,6 +190,6 @@ class Consumers:
             return  # its `Cancel` is on its way
         send = self._outbox.send
         send(link.replica, consume)
-        send(session.peer, Attached(link.handle, queue=link.queue))
+        send(session.peer, Attached(link.handle, queue=link.queue, wired=self._cluster.wired))
         for credit in waits or ():
             send(link.replica, credit)

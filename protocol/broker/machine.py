@@ -118,7 +118,7 @@ class BrokerMachine(Acceptor):
         self.placement = placement = QueuePlacement(self, cluster, replicas_max, timing)
         self.investiture = Investiture(self, cluster, requests, placement.replicas, timing)
         self.lifecycle = Lifecycle(self, cluster, self.lease, placement.replicas, limits, timing)
-        self.connections = Connections(self, broker, inc, limits, token, self.lifecycle.refusal, self._end, observers)
+        self.connections = Connections(self, cluster, limits, token, self.lifecycle.refusal, self._end, observers)
         self.sessions = sessions = self.connections.sessions
         self.transfers = Transfers(
             self, cluster, requests, sessions, limits.uncommitted_bytes, limits.request_bytes, observers,

@@ -129,7 +129,7 @@ class Management:
 
         def answer(value: Any = None, code: str = "", text: str = "") -> None:
             if self._sessions.get(session.peer) is session:
-                self._outbox.send(session.peer, Reply(frame.number, value, code, text))
+                self._outbox.send(session.peer, Reply(frame.number, value, code, text, self._cluster.wired))
 
         if frame.name == LEAVE:
             session.leaving = True

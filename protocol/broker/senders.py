@@ -69,7 +69,8 @@ class Senders:
             link.name, link.client, link.origin = frame.name, client_of(frame.name), session.client
             link.next = next  # by its name: others' numbers, of this handle or of forgotten ones, are no bound
         needs_headers = self._cluster.wiring.needs_headers(frame.exchange)
-        self._outbox.send(session.peer, Attached(frame.handle, needs_headers, link.next))
+        attached = Attached(frame.handle, needs_headers, link.next, wired=self._cluster.wired)
+        self._outbox.send(session.peer, attached)
         self._transfers.attached(session)
 
     def detach(self, session: Session, handle: int) -> bool:

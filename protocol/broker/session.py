@@ -8,6 +8,8 @@ end one sender, receiver or command.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from ..errors import INVALID, NOT_FOUND, TOO_LARGE, PeerError
@@ -95,6 +97,7 @@ class Session:
         minor: minor version of the protocol that the client speaks.
         life: which of the client's connections it is, from 1; 0 where it does not say.
         making: handle -> what attaches it when what it names has been declared.
+        opening: lets the client in when this broker knows the wiring as it does; None: nothing is waited for.
     """
 
     def __init__(self, peer: str, limits: Limits) -> None:
@@ -110,6 +113,7 @@ class Session:
         self.unroutable: dict[int, list[int]] = {}  # handle -> which of them went to no queue, as ranges
         self.ended: dict[int, None] = {}  # handles that ended by themselves, oldest first
         self._next: dict[int, int] = {}  # handle of a sender that was detached -> its next number, oldest first
+        self.opening: Callable[[], None] | None = None
         self._least = 1  # above the numbers of all handles that `_next` has forgotten
 
     # ---- opening and attaching

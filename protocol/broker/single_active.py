@@ -120,7 +120,8 @@ class SingleActive:
         place.there = True
         link = place.pending.link
         if not link.closing:
-            self._outbox.send(place.pending.session.peer, Attached(link.handle, queue=link.queue))
+            attached = Attached(link.handle, queue=link.queue, wired=self._cluster.wired)
+            self._outbox.send(place.pending.session.peer, attached)
         return None
 
     def advance(self) -> None:

@@ -24,6 +24,8 @@ class Open(Frame):
         patience_ms: how long the broker is asked to bear the client's silence; 0 for two heartbeats.
         rescue: the client only browses and asks, and is served without a majority as well; its answers may be old.
         life: which of the client's connections this is, from 1: what it had in line at the one before is its own.
+        cluster, wired: up to where the client knows the wiring of that cluster (`Opened.cluster`): the broker lets it
+            in when it knows as much itself, so that what the client has declared, or used, is there for it.
     """
 
     client: str
@@ -33,6 +35,8 @@ class Open(Frame):
     patience_ms: int = 0
     rescue: bool = False
     life: int = 0
+    cluster: str = ""
+    wired: int = 0
 
 
 class Opened(Frame):
@@ -53,6 +57,8 @@ class Opened(Frame):
     """Id of the broker's cluster, another one when it is started anew with nothing left; "": the broker does not say. A
     client that has lost its broker goes on in the same cluster only: in another one its queues are others, and what it
     sends again would be new."""
+    wired: int = 0
+    """Up to where the broker knows the wiring; 0: it does not say. So in other frames."""
 
 
 class Blocked(Frame):
@@ -123,6 +129,7 @@ class Attached(Frame):
     headers: bool = False
     next: int = 1
     queue: str = ""
+    wired: int = 0
 
 
 class Detach(Frame):
@@ -239,6 +246,7 @@ class Reply(Frame):
     value: Any = None
     code: str = ""
     text: str = ""
+    wired: int = 0
 
 
 class MembersChanged(Frame):

@@ -99,6 +99,8 @@ in them: refused while one is in the cluster; `Emptied` between processes of one
 `Move` and `Moved`, with `QueueSnapshot.move_targets` and `moves`, and `Counters.moved`: a member before 12 would pass
 over them, so while one is in the cluster nothing is moved. `QueueCommand.move` and `DeadLettered.back` between
 processes of one version.
+`Open.cluster` and `Open.wired`, with `wired` in `Opened`, `Attached` and `Reply`: a broker before 12 lets a client in
+that knows more of the wiring than it does, and one before 12 does not say what it knows.
 `Redirect`, and `WiringSnapshot.redirects`: a member before 12 would pass over it and route otherwise: refused likewise.
 `Named`, `AttachSender.name`, `QueueSnapshot.named` and `holders`: a member before 12 would keep a named sender's number
 as any other's: refused likewise, and a client with one leaves a broker that knows none. `SenderNamed`, and

@@ -406,7 +406,7 @@ def test_a_sender_attached_again_goes_on_with_its_numbers():
     client.send(Transfer(1, 4, [b"4"]), Transfer(2, 1, [b"5"]))
     assert same_everywhere(cluster).enqueued == 5
     client.send(Detach(1), AttachSender(1, "", "q", 50))
-    assert client.take(Attached) == [Attached(1, False, 50)]
+    assert client.take(Attached) == [Attached(1, False, 50, wired=2)]
     client.send(Transfer(1, 49, [b"a number that went back"]))
     assert client.closed and client.closed[0] == "invalid" and "50" in client.closed[1]
 

@@ -30,7 +30,7 @@ def test_clients_that_come_and_go_are_told_and_who_never_opened_is_not():
     def end(session: Session, code: str, text: str) -> None:
         connections.forget(session, code, text)
 
-    connections = Connections(bench.outbox, "b1", 5, DEFAULT, "", lambda rescue: "", end, (counter, recorder))
+    connections = Connections(bench.outbox, bench.cluster, DEFAULT, "", lambda rescue: "", end, (counter, recorder))
     for peer, client in (("c1", "one"), ("c2", ""), ("c3", "one")):
         connections.up(peer)
         connections.open(connections.sessions[peer], Open(client))
@@ -45,7 +45,7 @@ def test_clients_that_come_and_go_are_told_and_who_never_opened_is_not():
 
 def test_members_are_told_when_they_have_changed():
     recorder, bench = BrokerRecorder(), Bench()
-    connections = Connections(bench.outbox, "b1", 5, DEFAULT, "", lambda rescue: "", lambda *_: None, (recorder,))
+    connections = Connections(bench.outbox, bench.cluster, DEFAULT, "", lambda rescue: "", lambda *_: None, (recorder,))
     for addresses in ({}, {"b1": "here:1"}, {"b1": "here:1"}, {"b1": "there:1", "b2": "here:2"}):
         connections.moved(addresses)
     assert recorder.book == [("moved", "b1"), ("moved", "b1", "b2")]

@@ -97,9 +97,10 @@ class Clients:
 
     def __init__(self, token: str = "", why: str = "") -> None:
         self.bench = Bench("q")
+        self.why = why
         self.ended: list[tuple[str, str]] = []
         self.connections = Connections(
-            self.bench.outbox, "b1", 5, DEFAULT, token, lambda rescue: "" if rescue else why, self.end
+            self.bench.outbox, self.bench.cluster, DEFAULT, token, lambda rescue: "" if rescue else self.why, self.end
         )
 
     def end(self, session: Session, code: str, text: str) -> None:
@@ -111,6 +112,40 @@ class Clients:
         session = self.connections.sessions[peer]
         self.connections.open(session, frame)
         return session
+
+
+def test_a_client_that_knows_more_of_the_wiring_is_let_in_when_its_broker_knows_as_much():
+    clients = Clients()
+    connections, keeper = clients.connections, clients.bench.cluster.keeper
+    connections.cluster, keeper.commit = "here", 4
+    assert clients.open("c1", Open("c", cluster="here", wired=4)).client == "c"
+    assert clients.open("c2", Open("d", cluster="elsewhere", wired=9)).client == "d", "that is another one's wiring"
+    assert clients.open("c3", Open("e", rescue=True, cluster="here", wired=9)).client == "e", "what it sees may be old"
+    clients.bench.take()
+    waits, gone = (
+        clients.open("c4", Open("f", cluster="here", wired=6)),
+        clients.open("c5", Open("g", cluster="here", wired=6)),
+    )
+    connections.forget(gone)
+    with pytest.raises(PeerError):
+        connections.open(waits, Open("f"))
+    keeper.commit = 5
+    clients.bench.cluster.applied()
+    assert (waits.client, clients.bench.take()) == ("", [])
+    keeper.commit = 6
+    clients.bench.cluster.applied()
+    ((peer, opened),) = clients.bench.take()
+    assert (waits.client, gone.client, peer) == ("f", "", "c4") and isinstance(opened, Opened) and opened.wired == 6
+
+
+def test_unless_it_serves_nobody_by_then():
+    clients = Clients(why="")
+    clients.connections.cluster = "here"
+    waits = clients.open("c1", Open("c", cluster="here", wired=6))
+    clients.why = "no majority"
+    clients.bench.cluster.keeper.commit = 6
+    clients.bench.cluster.applied()
+    assert (waits.client, clients.ended) == ("", [("c1", "unavailable")])
 
 
 def test_a_client_that_opens_hears_of_the_members_and_of_its_bounds():
