@@ -223,6 +223,17 @@ def what_goes_back_unseen_is_told_as_lost(patch: Patch) -> None:
     patch.setattr(ReceiverCore, "_return", lambda self, message: self.settle(RELEASE, message))
 
 
+def what_is_known_of_the_wiring_is_not_said(patch: Patch) -> None:
+    """A client that comes to another broker does not say how much it knows, and may know more."""
+    greet = Conversation.open
+
+    def forgetful(self: Any) -> None:
+        self._wired = 0
+        greet(self)
+
+    patch.setattr(Conversation, "open", forgetful)
+
+
 ALL: dict[str, Callable[[Patch], None]] = {
     function.__name__: function
     for function in (
@@ -232,6 +243,6 @@ ALL: dict[str, Callable[[Patch], None]] = {
         only_the_last_broker_is_named, time_runs_on_while_things_complete, nobody_is_told_that_nothing_completes,
         what_timed_out_is_given_up, what_timed_out_counts_as_complete, mandatory_is_forgotten_at_the_next_broker,
         sends_on_when_told_not_to, what_was_not_sent_is_forgotten, the_next_broker_has_no_room_either,
-        what_goes_back_unseen_is_told_as_lost,
+        what_goes_back_unseen_is_told_as_lost, what_is_known_of_the_wiring_is_not_said,
     )
 }  # fmt: skip

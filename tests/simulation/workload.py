@@ -39,6 +39,7 @@ from .figures import Figures
 from .flows import Flows
 from .idle_queues import IdleQueues
 from .kinds import Kinds, Orders
+from .known_queues import KnownQueues
 from .leases import Leases
 from .ledger import Ledger
 from .lifetimes import Lifetimes
@@ -211,6 +212,7 @@ class Story:
         self.message_moves = MessageMoves(self.watch, self.deliveries.afterlife, seed)
         self.named = NamedPrograms(self.world, self.watch, seed)
         self.own_queues = OwnQueues(self.world, self.watch, seed)
+        self.known_queues = KnownQueues(self.world, self.watch)
         self.policies = Policies(self.watch, seed)
         self.patterns = Patterns(self.world, self.watch, seed)
         self.requests = Requests(self.world, self.watch, seed)

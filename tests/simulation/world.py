@@ -187,7 +187,7 @@ class World:
         self.machines[SEQUENCER] = classes["sequencer"](7, members, timing=self.timing, limits=self.limits)
         for broker in members:
             self._incs[broker] = 1
-            self.machines[broker] = classes["broker"](broker, 1, members, timing=self.timing, limits=self.limits)
+            self.machines[broker] = self._broker(broker)
             self.give(broker, Members({b: f"{b}:1" for b in members}))
         for name in self.ownerships:
             self.start_ownership(name)
@@ -198,6 +198,13 @@ class World:
         if self.standby:
             for _ in range(self.rng.choice([1, 2, 2])):
                 self._start_sequencer()
+
+    def _broker(self, name: str, **options: Any) -> Any:
+        machine = self._classes["broker"](
+            name, self._incs[name], list(self.brokers), timing=self.timing, limits=self.limits, **options
+        )
+        machine.connections.cluster = "simulated"
+        return machine
 
     def sequencers(self) -> list[str]:
         return [name for name in self.machines if is_sequencer(name)]
@@ -241,9 +248,7 @@ class World:
         if self.stores is not None:
             self.stores.born(broker)
             blank = broker in self.stores.new
-        self.machines[broker] = self._classes["broker"](
-            broker, self._incs[broker], list(self.brokers), timing=self.timing, limits=self.limits, blank=blank
-        )
+        self.machines[broker] = self._broker(broker, blank=blank)
         self.give(broker, Members({b: f"{b}:1" for b in self.brokers}))
         if self.stores is not None:
             self.stores.begin(broker)

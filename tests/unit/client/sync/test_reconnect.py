@@ -169,6 +169,24 @@ def test_where_only_another_cluster_answers_the_error_says_so(cluster, other):
             receiver.fetch(timeout=10)
 
 
+def test_the_next_broker_lets_it_in_when_it_knows_as_much_of_the_wiring(cluster):
+    for broker in ("b1", "b2"):
+        cluster.cluster.machines[broker].connections.cluster = "one"
+    with connect(cluster.address, reconnect_s=10, heartbeat_ms=2000) as connection:
+        connection.declare_queue("q")
+        state = cluster.cluster.machines["b2"].cluster
+        knows = state.keeper.commit
+        cluster.call(lambda: setattr(state.keeper, "commit", knows - 1))  # it has not heard of that yet
+        cluster.shut("b1")
+        wait_until(lambda: cluster.said(Open)[-1].wired == knows)
+        assert connection.reconnects == 0
+        cluster.call(lambda: (setattr(state.keeper, "commit", knows), state.applied(), cluster.pump()))
+        wait_until(lambda: connection.reconnects == 1)
+        sender = connection.session().sender("q")
+        sender.send(b"1")
+        sender.sync(5)
+
+
 def test_complete_transfers_are_not_sent_again(cluster, connection, session):
     sender = session.sender("q")
     sender.send(b"1")
