@@ -7,14 +7,12 @@ is ordered behind it in the same stream.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from ..lock.holder import LockHolder
 from ..queue.applied import Applied
 from ..queue.dispatch import Delivered, Dispatcher, DrainMark
 from ..queue.observers import QueueObserver
 from ..queue.ranks import rank
-from ..queue.retries import Retries
 from ..queue.selector import selector
 from ..queue.state import QueueState
 from ..queue.undeliverable import leave_out
@@ -24,12 +22,7 @@ from ..wire.events import Expire, Release
 from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Drained, Settle, Settled
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
-from .settlements import PATIENT, Releases, Settlements, Settling, common
-
-
-def stamped(outbox: QueueOutbox, broker: str, inc: int, runs: list[int], redelivered: bool = True) -> Release:
-    """A release that says when."""
-    return Release(broker, inc, runs, redelivered, outbox.now_ms)
+from .settlements import PATIENT, Settlements, Settling, common
 
 
 class QueueConsumers:
@@ -39,8 +32,8 @@ class QueueConsumers:
     """
 
     __slots__ = (
-        "_dispatcher", "_id", "_inc", "_lock", "_observers", "_outbox", "_own", "_patient", "_released", "_shown",
-        "_state", "settlements",
+        "_dispatcher", "_id", "_inc", "_lock", "_observers", "_outbox", "_own", "_patient", "_shown", "_state",
+        "settlements",
     )  # fmt: skip
 
     def __init__(
@@ -56,8 +49,8 @@ class QueueConsumers:
         patient: bool = True,
     ) -> None:
         self._id, self._state, self._outbox = state.id, state, outbox
-        self._released = self._releases(patient)
-        self.settlements = Settlements(timing, self._released)
+        self.settlements = Settlements(timing)
+        self.rearranged(patient)
         self._inc = inc
         self._dispatcher = dispatcher
         self._shown = dispatcher.shown
@@ -65,16 +58,9 @@ class QueueConsumers:
         self._own = own
         self._observers = observers
 
-    def _releases(self, patient: bool) -> Releases:
-        """What releases are made of, by the queue's rules now. `patient`: as above."""
-        self._patient = PATIENT if patient else frozenset[type]()
-        retries = any(isinstance(policy, Retries) for policy in self._state.policies)
-        return partial(stamped, self._outbox) if retries else Release
-
     def rearranged(self, patient: bool) -> None:
-        """The queue goes by other rules."""
-        self._released = self._releases(patient)
-        self.settlements.releases(self._released)
+        """The queue goes by these rules. `patient`: as above."""
+        self._patient = PATIENT if patient else frozenset[type]()
 
     # ---- what they ask
 
@@ -118,7 +104,7 @@ class QueueConsumers:
         # The acquires and all settlements from before the cancel must be ordered before it.
         self.gather()
         self._dispatcher.leaving[frame.sub] = holding
-        self._own.submit(self._released(outbox.broker, self._inc, held, frame.requeue), frame)
+        self._own.submit(Release(outbox.broker, self._inc, held, frame.requeue, outbox.now_ms), frame)
 
     def _awaits(self, sub: int) -> bool:
         """Whether something that this one has settled has no answer yet. One whose turn has not come is not known here,

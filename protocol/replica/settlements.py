@@ -6,7 +6,7 @@ lock: each of these orders what has gathered first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
@@ -19,6 +19,7 @@ ACQUIRE_RUNS = 512
 """As many runs are enough for one event."""
 
 _BACK = (RELEASE, MODIFY)
+_EVENTS = {ACCEPT: Accept, REJECT: Reject}
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -40,32 +41,21 @@ class Settling:
         self.tags: list[tuple[int, int, list[int], list[int]]] = []
 
 
-Releases = Callable[..., Release]
-"""Broker, incarnation, runs, redelivered -> the event of what is released."""
-
-
 class Settlements:
-    """Args: released, the event of what is released.
-
-    Attributes:
+    """Attributes:
     acquires: runs (flat) delivered to subscriptions that will settle them.
     acquires_accepted: runs delivered to subscriptions that will not: acquired is accepted.
     due_ms: when the acquires are ordered at the latest; 0 when none wait.
     """
 
-    __slots__ = ("_acquire_ms", "_events", "_settling", "acquires", "acquires_accepted", "due_ms")
+    __slots__ = ("_acquire_ms", "_settling", "acquires", "acquires_accepted", "due_ms")
 
-    def __init__(self, timing: Timing = DEFAULT_TIMING, released: Releases = Release) -> None:
-        self._events = {ACCEPT: Accept, RELEASE: released, REJECT: Reject}
+    def __init__(self, timing: Timing = DEFAULT_TIMING) -> None:
         self._acquire_ms = timing.acquire_ms
         self.acquires: list[int] = []
         self.acquires_accepted: list[int] = []
         self.due_ms = 0
         self._settling: dict[int | tuple[bool, bytes], Settling] = {}
-
-    def releases(self, released: Releases) -> None:
-        """From now on that is the event of what is released."""
-        self._events[RELEASE] = released
 
     def settle(self, frame: Settle, held: dict[int, RangeSet]) -> list[int]:
         """Gather what a subscription settles of what it holds; the runs that it gives back."""
@@ -118,8 +108,10 @@ class Settlements:
                 if gathered.runs and (said := gathered.modification) is not None:
                     due_ms = said.delay_ms and now_ms + said.delay_ms
                     event = Modify(broker, inc, gathered.runs, said.failed, said.annotations, due_ms, now_ms)
+                elif gathered.runs and kind == RELEASE:
+                    event = Release(broker, inc, gathered.runs, at_ms=now_ms)
                 elif gathered.runs:
-                    event = self._events[kind](broker, inc, gathered.runs)  # type: ignore[index]
+                    event = _EVENTS[kind](broker, inc, gathered.runs)  # type: ignore[index]
                 events.append((event, gathered))
         return events
 

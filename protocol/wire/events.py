@@ -95,7 +95,8 @@ class Release(Event, tag=5):
 
     Attributes:
         redelivered: whether a consumer may have seen them: raises the delivery count and sets the redelivered flag.
-        at_ms: when, Unix ms, in a queue that looks at that (`queue/retries.py`); else 0.
+        at_ms: when, Unix ms, since the queue may have looked at that (`queue/retries.py`) before its replica knew; 0 of
+            earlier versions, in queues that did not.
     """
 
     broker: str

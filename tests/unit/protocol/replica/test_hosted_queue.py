@@ -19,6 +19,7 @@ from mantamq.protocol.wire.events import (
     Accept,
     Acquire,
     AnyEvent,
+    Configure,
     DeadLetterDone,
     Enqueue,
     Entry,
@@ -38,6 +39,7 @@ from mantamq.protocol.wire.log_frames import Ack, Append, Evicted, Update, Updat
 from mantamq.protocol.wire.queue_frames import (
     ACCEPT,
     REJECT,
+    RELEASE,
     Cancel,
     Cancelled,
     Consume,
@@ -168,6 +170,21 @@ def test_a_cancel_gives_back_behind_all_that_was_settled(hosted):
     assert [type(event) for event in hosted.order()] == [Acquire, Accept, Release]
     assert [type(frame) for frame in hosted.outbox.take() if type(frame) is not OwnerIs] == [Settled, Cancelled]
     assert list(hosted.queue.state.available) == [(2, 2)]
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_what_is_released_waits_where_its_queue_has_begun_to_have_that_before_the_release_came(hosted, leaves):
+    owner(hosted)
+    if leaves:
+        hosted.queue.consumers.cancel(Cancel("q#1", 1, True))
+    else:
+        hosted.queue.consumers.settle(Settle("q#1", 1, 1, RELEASE, [1, 1, 2]))
+        hosted.flush()
+    acquire, release = hosted.outbox.events()
+    hosted.commit(acquire, own=True)
+    hosted.commit(Configure(9, {"manta.retry_delay_s": [5]}, "lost"))
+    hosted.commit(release, own=True)
+    assert hosted.queue.state.delayed.due == {1: 6000, 2: 6000}
 
 
 def test_a_cancel_of_one_that_holds_nothing_is_answered_at_once(hosted):
