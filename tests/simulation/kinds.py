@@ -229,10 +229,17 @@ class Orders:
     def _of_shares(self, hosted: Any, frame: Deliver, model: ModelQueue, given: list[int], waits: list[int]) -> None:
         """Each level goes in its order; and where the owner has nothing else under way, by the shares, beginning where
         the stream has come to."""
-        for position in given:
-            level = model.level(position)
-            others = [p for p in given if model.level(p) == level]
-            if others != sorted(others) or any(p < position and model.level(p) == level for p in waits):
+        levels = [model.level(position) for position in given]
+        behind = [model.level(position) for position in waits]
+        goes: dict[int, list[int]] = {}
+        first: dict[int, int] = {}  # level -> the oldest of it that waits
+        for position, level in zip(given, levels, strict=True):
+            goes.setdefault(level, []).append(position)
+        for position, level in zip(waits, behind, strict=True):
+            first[level] = min(position, first.get(level, position))
+        mixed = {level for level, positions in goes.items() if positions != sorted(positions)}
+        for position, level in zip(given, levels, strict=True):
+            if level in mixed or first.get(level, position) < position:
                 raise Violation(f"{frame.queue}: {position} goes before an older one of its level, among {given}")
         dispatcher, index = hosted.dispatcher, hosted.state.index
         if (
@@ -241,9 +248,8 @@ class Orders:
             or dispatcher.looks.left < dispatcher.looks.most
         ):
             return
-        levels = [model.level(p) for p in given]
         turn = model.turn_at.get(index, (len(model.shares) - 1, 0))
-        due, _ = model.turns(turn, [*levels, *(model.level(p) for p in waits)], len(given))
+        due, _ = model.turns(turn, [*levels, *behind], len(given))
         if levels != due:
             raise Violation(f"{frame.queue}: levels {levels} go, and at {index} it is the turn of {turn}: {due}")
         self.shared += len(set(levels)) > 1

@@ -7,6 +7,7 @@ here; whether it should have been in the log at all is the checkers' question.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import inf
 from typing import Any
 
@@ -109,13 +110,38 @@ QPID_LEVELS: dict[int, dict[int, int]] = {
 """Levels of a queue -> priority -> level, as AMQP 0-10 has them."""
 
 
+OPENED = 16_384
+"""So many messages are remembered as they were read: the same is looked at again and again."""
+
+
 def opened(blob: bytes) -> list[Any]:
-    """The fields of a message; of what is none, nothing."""
+    """The fields of a message, in a list of the caller's own; of what is none, nothing."""
+    return [*_fields(blob)]
+
+
+@lru_cache(maxsize=OPENED)
+def _fields(blob: bytes) -> list[Any]:
     try:
         fields = msgspec.msgpack.decode(blob)
     except ValueError:
         return []
     return fields if isinstance(fields, list) else []
+
+
+@lru_cache(maxsize=OPENED)
+def priority_of(blob: bytes) -> int | None:
+    """What a message says of its priority, None: nothing."""
+    fields = _fields(blob)
+    return fields[4] if len(fields) > 4 and isinstance(fields[4], int) else None
+
+
+@lru_cache(maxsize=OPENED)
+def header_of(blob: bytes, name: str) -> str:
+    """A property of a message as text; "": it has none."""
+    fields = _fields(blob)
+    headers = fields[2] if len(fields) > 2 and isinstance(fields[2], dict) else {}
+    value = headers.get(name, "")
+    return str(value) if isinstance(value, str | int | float) else ""
 
 
 def id_of(blob: bytes) -> Any:
@@ -605,8 +631,9 @@ class ModelQueue:
         """Of a message; 0 in a queue that has no levels."""
         if self.levels is None:
             return 0
-        fields = opened(self.blobs[position])
-        priority = fields[4] if len(fields) > 4 and isinstance(fields[4], int) else self.without
+        priority = priority_of(self.blobs[position])
+        if priority is None:
+            priority = self.without
         return self.levels[min(max(priority, 0), max(self.levels))]
 
     def turns(self, turn: tuple[int, int], waiting: list[int], most: int) -> tuple[list[int], tuple[int, int]]:
@@ -632,10 +659,7 @@ class ModelQueue:
         return self._header(position, self.key)
 
     def _header(self, position: int, name: str) -> str:
-        fields = opened(self.blobs[position])
-        headers = fields[2] if len(fields) > 2 and isinstance(fields[2], dict) else {}
-        value = headers.get(name, "")
-        return str(value) if isinstance(value, str | int | float) else ""
+        return header_of(self.blobs[position], name)
 
     def _replace(self, new: int) -> None:
         """The last value of a key takes the place of one that waits."""
