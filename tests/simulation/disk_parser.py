@@ -161,7 +161,7 @@ def parse_log(files: Mapping[str, bytes], known: dict[int, ParsedContainer] | No
     for number in sorted(headers):
         container = known.get(number)
         if container is None or (container.data, container.stop) != (contents[number], stops[number]):
-            container = known[number] = _container(contents[number], headers[number], stops[number])
+            container = known[number] = _container(contents[number], headers[number], stops[number], container)
         last = number == newest.number  # all before the last container was flushed when that was made
         some = _but_torn(container.batches, newest.proven) if last else container.batches
         batches += some
@@ -190,11 +190,16 @@ def _checks(data: bytes) -> bool:
     return google_crc32c.value(bytes(data[:-4])) == int.from_bytes(data[-4:], "little")
 
 
-def _container(data: bytes, header: Header, stop: int) -> ParsedContainer:
-    """The batches of a container that end at or before `stop`."""
+def _container(data: bytes, header: Header, stop: int, before: ParsedContainer | None) -> ParsedContainer:
+    """The batches of a container that end at or before `stop`. `before`: the container as it was read last; where all is
+    the same up to the end of its last batch, and no hole is in it, it is read on from there."""
     origin, at = header.number * header.size, PAGE
     batches: list[Batch] = []
     holes: list[int] = []
+    if before is not None and before.batches and not before.holes and before.stop == stop:
+        read = before.batches[-1].end - origin
+        if data.startswith(before.data[:read]):
+            batches, at = [*before.batches], read
     behind: list[int] = []
     while origin + at < stop:
         batch = _batch(data, at, origin, header.log_id)

@@ -53,7 +53,7 @@ def told(records) -> list[tuple]:
 
 def compare(seed, script) -> None:
     files = SimulatedFiles(seed)
-    log, written = create(files), []
+    log, written, known = create(files), [], {}
     for what, value in script:
         if what in ("write", "unflushed"):
             records = [(kind, stream, [files.random.randbytes(count)]) for kind, stream, count in value]
@@ -77,6 +77,7 @@ def compare(seed, script) -> None:
             assert [one[1:4] for one in told(again)][: len(had)] == had, "flushed, and gone"
             written = [one[:4] for one in told(again)]
         parsed = parse_log(files.durable("/l"))
+        assert parse_log(files.durable("/l"), known) == parsed, "read on from where it was, and read anew"
         read = [one[:4] for one in told(parsed.records)]
         assert [one for one in read if one[0] >= log.base] == [one for one in written if one[0] >= log.base]
         assert parsed.end <= log.end and parsed.base <= log.base and not parsed.holes

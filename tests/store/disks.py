@@ -55,6 +55,7 @@ class Content:
     lost: dict[int, bytes] = field(default_factory=dict)
     length: int = 0
     holder: str | None = None
+    _certain: bytes | None = None  # what `flushed` has found; None: something has changed since
 
     def page(self, number: int) -> bytes:
         return bytes(self.shown[number * PAGE_BYTES : (number + 1) * PAGE_BYTES])
@@ -62,9 +63,11 @@ class Content:
     def put(self, number: int, content: bytes) -> None:
         room = max(0, len(self.shown) - number * PAGE_BYTES)
         content = content[:room].ljust(min(room, PAGE_BYTES), b"\0")
+        self._certain = None
         self.shown[number * PAGE_BYTES : number * PAGE_BYTES + len(content)] = content
 
     def write(self, data: bytes, offset: int) -> None:
+        """Show other bytes from now on; what is on the disk for certain is what it was."""
         if not data:
             return
         self.shown.extend(bytes(max(0, offset + len(data) - len(self.shown))))
@@ -78,16 +81,24 @@ class Content:
 
     def flushed(self) -> bytes:
         """What is on the disk for certain, page by page."""
+        if self._certain is not None:
+            return self._certain
         kept = bytearray(self.shown)
         for number, content in [*((number, older[0]) for number, older in self.older.items()), *self.lost.items()]:
             kept[number * PAGE_BYTES : number * PAGE_BYTES + PAGE_BYTES] = content.ljust(
                 len(kept[number * PAGE_BYTES : number * PAGE_BYTES + PAGE_BYTES]), b"\0"
             )
-        return bytes(kept[: self.length])
+        self._certain = bytes(kept[: self.length])
+        return self._certain
+
+    def changed(self) -> None:
+        """Something else than a write has changed what is shown, and what is on the disk with it."""
+        self._certain = None
 
     def flush(self) -> None:
         self.older.clear()
         self.length = len(self.shown)
+        self._certain = None
 
     def fail_flush(self, after: Aftermath) -> None:
         """The pages count as flushed and go on to be shown; the disk has some of them."""
@@ -96,6 +107,7 @@ class Content:
             if on_disk != self.page(number):
                 self.lost[number] = on_disk
         self.older.clear()
+        self._certain = None
 
     def forget(self, random: Random) -> None:
         """Of pages that the disk does not have although they count as flushed, memory keeps some and drops others."""
@@ -113,6 +125,7 @@ class Content:
         if not after.keeps():
             del self.shown[self.length :]
         self.older, self.lost, self.length, self.holder = {}, {}, len(self.shown), None
+        self._certain = None
 
 
 @dataclass(eq=False)
@@ -297,12 +310,14 @@ class SimulatedFiles:
     def flip(self, path: str, offset: int, bit: int) -> None:
         content = self._content(path)
         content.shown[offset] ^= 1 << bit
+        content.changed()
 
     def shorten(self, path: str, length: int) -> None:
         """Somebody cuts a file by hand."""
         content = self._content(path)
         del content.shown[length:]
         content.length = min(content.length, length)
+        content.changed()
 
     # ---- what files ask of it
 
@@ -443,6 +458,7 @@ class SimulatedFiles:
             raise locked(path, content.holder)
         content.holder = holder
         content.shown[:] = holder.encode()
+        content.changed()
         self.end(fault, path)
         return SimulatedLock(self, content)
 

@@ -358,3 +358,36 @@ def test_a_page_has_what_was_flushed_or_what_was_written_since(seed, steps):
                 return
             shown = [found.pop() for found in pages]
             may_be = [{one} for one in shown]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.lists(
+        st.tuples(st.sampled_from("wwffFkcrs"), st.integers(0, 5 * PAGE_BYTES), st.integers(1, 2 * PAGE_BYTES)),
+        max_size=30,
+    ),
+)
+def test_what_is_certain_is_remembered_until_it_changes(seed, steps):
+    files = SimulatedFiles(seed)
+    file = made(files, content=b"x" * 100)
+    content = files._content("/a")
+    for step, offset, count in steps:
+        if step == "w":
+            file.pwritev([files.random.randbytes(count)], offset)
+        elif step == "f":
+            file.fdatasync()
+        elif step == "F":
+            files.fail(0, Fault.EIO)
+            with pytest.raises(OSError):
+                file.fdatasync()
+        elif step == "r" and content.shown:
+            files.rot()
+        elif step == "s":
+            files.shorten("/a", offset)
+        elif step in "kc":
+            (files.kill if step == "k" else files.crash)()
+            file = files.open("/a")
+        remembered = files.durable("/")["a"]
+        content.changed()
+        assert files.durable("/")["a"] == remembered
