@@ -16,7 +16,7 @@ from mantamq.protocol.store.host import log_of
 from mantamq.protocol.wire.log_frames import Ack, LogReport, Promise
 from mantamq.protocol.wire.store_frames import Take, Write, Written
 
-from .disk_parser import Ballot, ParsedContainer, ParsedLog, StreamOnDisk, parse_log, promised_by, streams_of
+from .disk_parser import Ballot, Known, ParsedLog, StreamOnDisk, parse_log, promised_by, streams_of
 from .full_disks import FullDisks
 from .model import Violation
 from .stores import LOGS, StoreProcess, Stores
@@ -32,7 +32,7 @@ class _LogOnDisk:
     files: dict[str, bytes]
     parsed: ParsedLog
     streams: dict[str, StreamOnDisk]
-    containers: dict[int, ParsedContainer]
+    known: Known
     promised: Ballot
 
 
@@ -80,7 +80,7 @@ class DiskChecker:
         if found is not None and found.files == durable:
             found.at = at
             return found
-        known = {} if found is None else found.containers
+        known = Known() if found is None else found.known
         parsed = parse_log(durable, known)
         streams = streams_of(parsed, None if found is None else (found.parsed, found.streams))
         found = self._parsed[broker, name] = _LogOnDisk(

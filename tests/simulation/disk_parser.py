@@ -8,8 +8,10 @@ records by their numbers and fields by their places, as `records.py` lists them.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import google_crc32c
@@ -129,18 +131,32 @@ class ParsedContainer(NamedTuple):
     behind: list[int]
 
 
-def parse_log(files: Mapping[str, bytes], known: dict[int, ParsedContainer] | None = None) -> ParsedLog:
+@dataclass
+class Known:
+    """What was read of a log before, for one who asks again and again: what is the same is not read once more.
+
+    Attributes:
+        containers: by their numbers.
+        batches: of whole groups, from the log's first on; not those of its last group.
+        records: of these, whether they are needed or not.
+    """
+
+    containers: dict[int, ParsedContainer] = field(default_factory=dict)
+    batches: list[Batch] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+
+
+def parse_log(files: Mapping[str, bytes], known: Known | None = None) -> ParsedLog:
     """A log.
 
     Args:
         files: name -> content of each file in its folder.
-        known: what was read of its containers before, for one who asks again and again; those that are the same are
-            not read once more.
+        known: what was read of it before.
     """
     found = ParsedLog()
     contents = {int(name[:16]): data for name, data in files.items() if len(name) == 20 and name[:16].isdigit()}
-    headers = {number: header for number, data in contents.items() if (header := _header(data)) is not None}
-    headers = {number: header for number, header in headers.items() if header.number == number}
+    read = {number: _header(data[: HEADER.size + 4]) for number, data in contents.items()}
+    headers = {number: header for number, header in read.items() if header is not None and header.number == number}
     if not headers:
         return found
     newest = headers[max(headers)]
@@ -148,7 +164,7 @@ def parse_log(files: Mapping[str, bytes], known: dict[int, ParsedContainer] | No
     found.ballot = max(header.ballot for header in headers.values())
     found.base = max(header.base for header in headers.values())
     # A header may rot, and the batches behind it say themselves where they belong.
-    for number in [one for one in contents if one < newest.number and _header(contents[one]) is None]:
+    for number in [one for one in contents if one < newest.number and read[one] is None]:
         end = (number + 1) * newest.size
         headers[number] = newest._replace(number=number, base=0, ballot=(0, 0), ends=end, proven=0)
     found.container_bytes = newest.size
@@ -157,11 +173,12 @@ def parse_log(files: Mapping[str, bytes], known: dict[int, ParsedContainer] | No
         stops[number] = min((number + 1) * newest.size, ends)
         ends = min(ends, headers[number].ends)
     batches: list[Batch] = []
-    known = {} if known is None else known
+    known = Known() if known is None else known
     for number in sorted(headers):
-        container = known.get(number)
+        container = known.containers.get(number)
         if container is None or (container.data, container.stop) != (contents[number], stops[number]):
-            container = known[number] = _container(contents[number], headers[number], stops[number], container)
+            container = _container(contents[number], headers[number], stops[number], container)
+            known.containers[number] = container
         last = number == newest.number  # all before the last container was flushed when that was made
         some = _but_torn(container.batches, newest.proven) if last else container.batches
         batches += some
@@ -171,16 +188,17 @@ def parse_log(files: Mapping[str, bytes], known: dict[int, ParsedContainer] | No
     found.base = max([found.base, *(batch.base for batch in batches)])
     found.containers = sum(stop > max(number * newest.size + PAGE, found.base) for number, stop in stops.items())
     found.containers = max(found.containers, 1)
-    _gather(batches, found)
+    _gather(batches, found, known)
     found.holes = [hole for hole in found.holes if hole >= found.base]
     return found
 
 
+@lru_cache(maxsize=1024)
 def _header(data: bytes) -> Header | None:
     if len(data) < HEADER.size + 4:
         return None
     magic, format_, _, log_id, number, size, base, counter, uid, ends, proven = HEADER.unpack_from(data)
-    if magic != b"MANTALOG" or format_ != 1 or not _checks(data[: HEADER.size + 4]):
+    if magic != b"MANTALOG" or format_ != 1 or not _checks(data):
         return None
     return Header(log_id, number, size, base, (counter, uid), ends, proven)
 
@@ -270,36 +288,59 @@ def _record(data: bytes, at: int, lsn: int) -> tuple[int, Record | None]:
     return RECORD.size + length, Record(place, kind, part, undo, stream, body[unpacker.tell() :])
 
 
-def _gather(batches: list[Batch], found: ParsedLog) -> None:
+def _gather(batches: list[Batch], found: ParsedLog, known: Known) -> None:
     """The records of whole groups; records in parts are put together. A group with another behind it was whole when it
     was flushed: of one that has lost a batch since, the other batches' records count."""
+    done = len(known.batches)
+    behind = batches[done:]
+    goes_on = done and behind and behind[0].part not in (WHOLE, FIRST) and behind[0].group == known.batches[-1].group
+    if not behind or goes_on or batches[:done] != known.batches:
+        known.batches, known.records, behind = [], [], batches
     groups: list[list[Batch]] = []
-    for batch in batches:
+    for batch in behind:
         if batch.part in (WHOLE, FIRST) or not groups or groups[-1][0].group != batch.group:
             groups.append([])
         groups[-1].append(batch)
     found.last = groups[-1][0].lsn if groups else 0
-    for group in groups:
-        if group is groups[-1] and group[-1].part not in (WHOLE, LAST):
-            found.end = min(found.end, group[0].group)
+    for group in groups[:-1]:
+        known.batches += group
+        known.records += _records_of(group)
+    last: list[Record] = []
+    if groups and groups[-1][-1].part not in (WHOLE, LAST):
+        found.end = min(found.end, groups[-1][0].group)
+    elif groups:
+        last = _records_of(groups[-1])
+    found.records = [
+        *known.records[bisect_left(known.records, found.base, key=_lsn) :],
+        *(record for record in last if record.lsn >= found.base),
+    ]
+
+
+def _lsn(record: Record) -> int:
+    return record.lsn
+
+
+def _records_of(group: list[Batch]) -> list[Record]:
+    """The whole records of a group, rising."""
+    records: list[Record] = []
+    parts: list[Record] = []
+    for record in [record for batch in group for record in batch.records]:
+        if record.part == WHOLE:
+            parts = [record]
+        elif record.part == FIRST:
+            parts = [record]
             continue
-        parts: list[Record] = []
-        for record in [record for batch in group for record in batch.records]:
-            if record.part == WHOLE:
-                parts = [record]
-            elif record.part == FIRST:
-                parts = [record]
+        elif parts and parts[-1].lsn == record.undo:
+            parts.append(record)
+            if record.part != LAST:
                 continue
-            elif parts and parts[-1].lsn == record.undo:
-                parts.append(record)
-                if record.part != LAST:
-                    continue
-            else:
-                continue  # its first part is below the base
-            if parts[0].lsn >= found.base and record.part == WHOLE:
-                found.records.append(record)
-            elif parts[0].lsn >= found.base:
-                found.records.append(parts[0]._replace(part=WHOLE, payload=b"".join(one.payload for one in parts)))
+        else:
+            continue  # its first part is below the base
+        if record.part == WHOLE:
+            records.append(record)
+        else:
+            records.append(parts[0]._replace(part=WHOLE, payload=b"".join(one.payload for one in parts)))
+    return records
 
 
 # ---- meaning

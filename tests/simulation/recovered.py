@@ -49,7 +49,9 @@ class Recovered:
         self.counts: Counter[str] = Counter()
         self._checked: dict[tuple[str, str], int] = {}  # (broker, stream) -> LSN of the checkpoint compared last
         self._back: dict[tuple[str, str], int] = {}  # (process, stream) -> life under which it was compared
-        self._models: dict[str, ModelQueue] = {}
+        # (broker, stream) -> the queue where that broker was compared last: its checkpoints rise, others' stand elsewhere
+        self._models: dict[tuple[str, str], ModelQueue] = {}
+        self._numbered: dict[str, tuple[int, Numbers]] = {}  # stream -> what `_numbers` has found, and up to where
         self._old: dict[
             tuple[str, str], tuple[int, int]
         ] = {}  # (broker, stream) -> life and log_inc on a disk put back
@@ -77,12 +79,12 @@ class Recovered:
         upto = range(1, self.watch.commits.get(stream, 0) + 1)
         return [self._event(stream, index) for index in upto if not log[index].origin]
 
-    def _model(self, stream: str, index: int) -> ModelQueue:
-        """The queue when `index` entries were applied."""
-        model = self._models.get(stream)
+    def _model(self, broker: str, stream: str, index: int) -> ModelQueue:
+        """The queue when `index` entries were applied, for a broker that is compared."""
+        model = self._models.get((broker, stream))
         if model is None or model.index > index:
             newest = self.watch.models.get(stream)
-            model = self._models[stream] = ModelQueue(stream, newest is not None and newest.alternate)
+            model = self._models[broker, stream] = ModelQueue(stream, newest is not None and newest.alternate)
             if newest is not None:
                 declared(model, newest.arguments)
                 model.named = newest.named
@@ -96,13 +98,17 @@ class Recovered:
 
     def _numbers(self, stream: str, index: int) -> Numbers:
         """The last request of each origin, by the entries up to `index`."""
-        found: Numbers = {}
-        for at in range(1, index + 1):
-            entry = self.watch.logs[stream][at]
+        upto, before = self._numbered.get(stream, (0, {}))
+        if upto > index:
+            upto, before = 0, {}
+        found, log = {**before}, self.watch.logs[stream]
+        for at in range(upto + 1, index + 1):  # what is committed stays so
+            entry = log[at]
             if entry.origin:
                 inc, number, parts = found.get(entry.origin, (0, 0, 0))
                 again = (inc, number) == (entry.inc, entry.number)
                 found[entry.origin] = entry.inc, entry.number, parts + 1 if again else 1
+        self._numbered[stream] = index, found
         return found
 
     def _on_disk(self, voter: str, stream: str) -> float:
@@ -155,7 +161,7 @@ class Recovered:
         compare_numbers(where, checkpoint, self._numbers(stream, disk.base))
         if stream != CLUSTER:
             self.counts["queues"] += 1
-            compare_queue(where, checkpoint, self._model(stream, disk.base))
+            compare_queue(where, checkpoint, self._model(broker, stream, disk.base))
 
     def _counting(self, stream: str, voters: list[str]) -> dict[str, StreamOnDisk]:
         """Voter -> its log, of those whose logs on disk count."""
@@ -249,7 +255,8 @@ class Recovered:
     def _compare_recovered(self, name: str, id: str, hosted: Any) -> None:
         if id in self.watch.gone or hosted.updating:
             return
-        disk = self.disks.stream(name.partition(".")[0], id)
+        broker = name.partition(".")[0]
+        disk = self.disks.stream(broker, id)
         if disk is not None and hosted.applied < disk.base:
             raise Violation(
                 f"I24: {name} has recovered {hosted.applied} entries of {id}, its disk has {disk.base} and more"
@@ -257,7 +264,7 @@ class Recovered:
         if not 0 < hosted.applied <= self._committed(id):
             return
         self.counts["recovered"] += 1
-        same_state(f"recovered {name}", hosted.state, self._model(id, hosted.applied))
+        same_state(f"recovered {name}", hosted.state, self._model(broker, id, hosted.applied))
         digest = hosted.state.digest()
         if self.watch._digests.setdefault((id, hosted.applied), digest) != digest:
             raise Violation(f"I24: {name} has recovered {id}, and another replica differs at {hosted.applied}")

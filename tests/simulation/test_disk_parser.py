@@ -25,7 +25,7 @@ from mantamq.store.log.recovery import open_log
 
 from ..store.disks import PAGE_BYTES, SimulatedFile, SimulatedFiles
 from . import disk_parser
-from .disk_parser import parse_log, promised_by, streams_of
+from .disk_parser import Known, parse_log, promised_by, streams_of
 from .disk_queues import OUTLINE
 
 CONTAINER_BYTES = 5 * 4096
@@ -53,7 +53,7 @@ def told(records) -> list[tuple]:
 
 def compare(seed, script) -> None:
     files = SimulatedFiles(seed)
-    log, written, known = create(files), [], {}
+    log, written, known = create(files), [], Known()
     for what, value in script:
         if what in ("write", "unflushed"):
             records = [(kind, stream, [files.random.randbytes(count)]) for kind, stream, count in value]
