@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from math import inf
 
 
 class RangeSet:
@@ -84,10 +85,18 @@ class RangeSet:
 
     def update(self, rising: Iterable[tuple[int, int]]) -> None:
         """Put all these ranges in, which rise, in time linear in them and in the ranges that are here."""
-        both = sorted([*self, *rising]) if self._firsts else rising
-        self._firsts, self._lasts, self.count = [], [], 0
-        for first, last in both:
-            self.add(first, last)
+        firsts, lasts = list[int](), list[int]()
+        end = -inf  # behind the last range and what touches it
+        for first, last in sorted([*self, *rising]):
+            if first > end:
+                firsts.append(first)
+                lasts.append(last)
+            elif last > lasts[-1]:
+                lasts[-1] = last
+            else:
+                continue
+            end = last + 1
+        self._firsts, self._lasts, self.count = firsts, lasts, sum(lasts) - sum(firsts) + len(firsts)
 
     def assign(self, flat: Iterable[int]) -> None:
         """Have just these members."""

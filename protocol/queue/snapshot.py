@@ -10,7 +10,7 @@ of a list are closed; anything new about them comes in a field of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -166,10 +166,8 @@ class QueueSnapshot(msgspec.Struct, array_like=True, frozen=True):
 
 def live_of(available: list[int], others: Iterable[Iterable[tuple[int, int]]]) -> RangeSet:
     """The positions that are available, together with those of other ranges."""
-    live = RangeSet(available)
-    for held in others:
-        for first, last in held:
-            live.add(first, last)
+    live = RangeSet()
+    live.update(sorted(chain(pairs(available), *others)))
     return live
 
 

@@ -287,7 +287,8 @@ class QueueState:
 
     def snapshot(self) -> QueueSnapshot:
         """All but the messages themselves."""
-        origins, origin_runs = self.origins.told(self.live())
+        live = self.live()
+        origins, origin_runs = self.origins.told(live)
         return QueueSnapshot(
             index=self.index,
             next_position=self.next_position,
@@ -307,7 +308,7 @@ class QueueState:
             tallies=self.tallies.copy(),
             origins=origins,
             origin_runs=origin_runs,
-            times=self.times.flat(self.live(), self.next_position),
+            times=self.times.flat(live, self.next_position),
             **come_before.told(self),
             delayed=list(self.delayed.due.items()),
             configured=self.configured,
