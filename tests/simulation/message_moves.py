@@ -8,7 +8,7 @@ hears, by the model.
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -118,11 +118,10 @@ class MessageMoves:
         for id, model in self._watch.models.items():
             if id.rpartition("#")[0] != name:
                 continue
+            for _, late in deque(self._afterlife.committed(id) if id in self._watch.gone else (), maxlen=1):
+                model = late
             if token in model.stands:
                 yield model
-            elif id in self._watch.gone:
-                after = [late for event, late in self._afterlife.committed(id) if isinstance(event, events.Move)]
-                yield from [late for late in after[-1:] if token in late.stands]
 
     # ---- the log
 
