@@ -102,14 +102,16 @@ class MessageMoves:
         found = list(self._chosen_by(what["name"], what["token"]))
         if not found and value["moved"]:
             raise Violation(f"{user.name} hears that {value} of {what} have gone, and nothing has been chosen")
+        said, gone = (value["moved"], value["left"]), self._watch.gone
+        ends = {
+            model.id: (taken - back, back) for model in found for _, _, taken, back in [model.stands[what["token"]]]
+        }
+        # Where one was deleted, the next one of that name may have been asked, and may have chosen nothing.
+        there = {id: end for id, end in ends.items() if id not in gone} or ends
+        if ends and said not in there.values() and not (said == (0, 0) and gone.issuperset(ends)):
+            raise Violation(f"{user.name} hears {value} of {what}; (gone, left) are {ends}")
         for model in found:
-            _, _, taken, back = model.stands[what["token"]]
-            said = value["moved"], value["left"]
-            if said == (0, 0) and model.id in self._watch.gone:
-                continue  # the next one of that name was asked, and has chosen nothing
-            if said != (taken - back, back):
-                raise Violation(f"{user.name} hears {value} of {what}; {taken} were chosen, and {back} are back")
-            if any(move.token == what["token"] for move in model.targets.values()):
+            if said == ends[model.id] and any(move.token == what["token"] for move in model.targets.values()):
                 raise Violation(f"{user.name} hears that {what} is over, and some of it is on its way")
 
     def _chosen_by(self, name: str, token: str) -> Iterator[ModelQueue]:
