@@ -30,7 +30,7 @@ demo: $(STAMP) ## A local cluster moves a year of New York's flights and counts 
 examples: $(STAMP) ## Each program of examples/, a kind of queue each, in a cluster of its own
 	@for one in examples/*.py; do echo "== $$one"; $(BIN)/python $$one || exit 1; done
 
-check: $(STAMP) ## Lint, format, types and the fast tests (under a minute)
+check: $(STAMP) ## Lint, format, types and the fast tests (some minutes)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
