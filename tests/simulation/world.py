@@ -133,6 +133,8 @@ class World:
         self._sequencers = 1
         self.leaving: set[str] = set()
         self._links: set[frozenset[str]] = set()
+        # Who is cut off together, which brokers had come by then, and until when.
+        self._partitions: list[tuple[set[str], set[str], int]] = []
         self._ending: set[tuple[str, str]] = set()  # ways of processes that have died, still to be cut off
         self.doomed: set[str] = set()  # die behind the frame they are just saying
         self._gone: set[str] = set()  # died for good
@@ -449,7 +451,9 @@ class World:
 
     def link(self, a: str, b: str) -> None:
         """Both sides hear of it; a side's frames use the new link from then on (`_process`)."""
-        if a in self.machines and b in self.machines:
+        if (until_us := self._apart_us(a, b)) > self.now_us:
+            self.at(until_us, self.link, a, b)
+        elif a in self.machines and b in self.machines:
             for pair in ((a, b), (b, a)):
                 self._end_way(*pair)  # an end that is still to come would cut the new link
             self._links.add(frozenset((a, b)))
@@ -496,6 +500,20 @@ class World:
             for b in [name for name in self.machines if name not in inside]:
                 if frozenset((a, b)) in self._links:
                     self.cut_link(a, b, down_us + self.rng.randrange(20_000))
+
+        self._partitions.append((inside | set(brokers), set(self._incs), self.now_us + down_us))
+
+    def _apart_us(self, a: str, b: str) -> int:
+        """Until when nothing passes between the two since one is cut off, and the other of a broker that has come since:
+        it comes from outside, so it reaches those there alone."""
+        hosts = [name.partition(".")[0] for name in (a, b)]
+        self._partitions = [cut for cut in self._partitions if cut[2] > self.now_us]
+        apart = [
+            until_us
+            for inside, known, until_us in self._partitions
+            if not inside.isdisjoint((a, b, *hosts)) and any(host in self._incs and host not in known for host in hosts)
+        ]
+        return max(apart, default=0)
 
     def connect(self, client: Any, name: str, broker: str) -> None:
         if broker not in self.machines:
