@@ -78,6 +78,10 @@ class Watcher:
         # (voter, stream) -> up to where it has it on disk; where nothing says so, all it was given counts
         self.on_disk: Callable[[str, str], float] = lambda voter, stream: inf
         self._learned: dict[tuple[str, str, events.Ballot], dict[str, int]] = {}  # what a learner was told
+        self._learns: dict[str, list[tuple[str, str, events.Ballot]]] = {}  # broker -> the same, of its replicas
+        # The same -> by what it was looked at last: up to where its disk had it, what it may say, whether it is blank, who
+        # voted, and up to where that makes the stream committed.
+        self._learnt: dict[tuple[str, str, events.Ballot], tuple[float, int, Any, list[str], int]] = {}
         self._said: dict[tuple[str, str, events.Ballot], int] = {}  # what a process has been given and may acknowledge
         self._heard: dict[str, events.Ballot] = {}  # process -> what it was asked to promise
         self._promised: dict[str, events.Ballot] = {}  # process -> what it has said it follows
@@ -282,10 +286,14 @@ class Watcher:
 
     def _learn(self, learner: str, stream: str, ballot: events.Ballot, voter: str, match: int) -> None:
         """A replica that others acknowledge to may take as committed what a majority holds, itself among it."""
-        told = self._learned.setdefault((learner, stream, ballot), {})
+        key, itself = (learner, stream, ballot), learner.partition(".")[0]
+        told = self._learned.get(key)
+        if told is None:
+            told = self._learned[key] = {}
+            self._learns.setdefault(itself, []).append(key)
         if match:
             told[voter] = max(told.get(voter, 0), match)
-        itself, said = learner.partition(".")[0], self._said.get((learner, stream, ballot), 0)
+        said = self._said.get(key, 0)
         if itself in told and said > told[itself]:
             told[itself] = said  # from before it was told of the others' acknowledgements
         voters = self.voters.get(stream, [])
@@ -293,18 +301,32 @@ class Watcher:
         if itself in told:
             self._acks(learner, stream, itself, ballot, int(min(told[itself], flushed)))
         held = sorted((min(told.get(v, 0), flushed) if v == itself else told.get(v, 0) for v in voters), reverse=True)
-        if held and itself in told:
-            index = held[len(voters) // 2]
-            if self._changes(stream, index):
-                return  # it waits until it is told
-            entry = self.logs.get(stream, {}).get(index)
-            if entry is not None and entry.ballot == ballot:
-                self._commit_to(stream, index, f"{learner} by what it was told")
+        index = int(held[len(voters) // 2]) if held and itself in told else 0
+        self._learnt[key] = flushed, said, self._blank.get((stream, itself)), voters, index
+        if not index or self._changes(stream, index):
+            return  # it waits until it is told
+        entry = self.logs.get(stream, {}).get(index)
+        if entry is not None and entry.ballot == ballot:
+            self._commit_to(stream, index, f"{learner} by what it was told")
 
     def flushed(self, broker: str) -> None:
         """More is on the disk of a broker: its replicas may know of commits that they have been told of before."""
-        for learner, stream, ballot in list(self._learned):
-            if learner.partition(".")[0] == broker:
+        known = self._learns[broker] = [key for key in self._learns.get(broker, ()) if key[1] not in self.gone]
+        on_disk: dict[str, float] = {}
+        for key in [*known]:
+            learner, stream, ballot = key
+            if stream not in on_disk:
+                on_disk[stream] = self.on_disk(broker, stream)
+            # Where nothing else is known than when it was looked at last, and what came of that is committed, nothing
+            # comes of it now. What it was told is looked at when it is told.
+            flushed, said, blank, voters, index = self._learnt[key]
+            if (
+                flushed != on_disk[stream]
+                or said != self._said.get(key, 0)
+                or blank != self._blank.get((stream, broker))
+                or voters is not self.voters.get(stream)
+                or index > self.commits.get(stream, 0)
+            ):
                 self._learn(learner, stream, ballot, broker, 0)
 
     def _subscribed(self, source: str, target: str, frame: LogReport) -> None:

@@ -29,8 +29,21 @@ def _read(data: bytes) -> Any:
     return msgpack.unpackb(data, strict_map_key=False)
 
 
-_read_again = lru_cache(maxsize=4_096)(_read)
-"""The same of what is changed by nobody, and named by one checkpoint behind the other."""
+# What follows is named by one checkpoint behind the other, and changed by nobody.
+
+
+@lru_cache(maxsize=4_096)
+def _moved(message: bytes) -> dict[int, bytes]:
+    """Position -> body, in a record of messages."""
+    ranges, blobs = _read(message)[:2]
+    return dict(zip(each(ranges), blobs, strict=True))
+
+
+@lru_cache(maxsize=4_096)
+def _enqueued(entries: bytes, entry: int) -> list[bytes]:
+    """The bodies in an entry of a record of entries."""
+    event = _read(_read(entries)[2][entry][5])
+    return event[3] if event[0] == ENQUEUE else []
 
 
 class CheckpointOnDisk:
@@ -67,15 +80,11 @@ class CheckpointOnDisk:
             if record is None:
                 raise Violation(f"I23: {where} names {lsn} for the messages {first} to {last}: no record is there")
             if record.kind == MESSAGE:
-                ranges, blobs = _read_again(record.payload)[:2]
-                held = dict(zip(each(ranges), blobs, strict=True))
-            elif record.kind == ENTRIES:
-                event = _read_again(_read_again(record.payload)[2][entry][5])
-                blobs = event[3] if event[0] == ENQUEUE else []
-                held = dict(zip(range(last, last - len(blobs), -1), reversed(blobs), strict=True))
-            else:
-                held = {}
-            found |= {position: held[position] for position in wanted if position in held}
+                held = _moved(record.payload)
+                found |= {position: held[position] for position in wanted if position in held}
+            elif record.kind == ENTRIES:  # the last of an entry's bodies is that of the last position
+                blobs = _enqueued(record.payload, entry)
+                found |= {position: blobs[position - last - 1] for position in wanted if last - position < len(blobs)}
         return found
 
 

@@ -189,9 +189,14 @@ class Flows:
             self._reaches(name, machine.order)
         if machine.election.role != "leading" or machine.election.deposed is not None:
             return
-        streams = {id: stream for id, stream in machine.order.streams.items() if stream.log and stream.ready}
-        all_kept = [self._held(name, id, stream) for id, stream in streams.items()]
-        kept, entries = sum(one[0] for one in all_kept), sum(one[1] for one in all_kept)
+        kept = entries = for_nobody_away = those_entries = 0
+        for id, stream in machine.order.streams.items():
+            if stream.log and stream.ready:
+                held = self._held(name, id, stream)
+                kept += held[0]
+                entries += held[1]
+                for_nobody_away += held[2]
+                those_entries += held[3]
         self._notes_under_way(name, kept, entries)
         if any(machine.outbox.now_ms - since_ms < UNDER_WAY_MS for since_ms in machine.backlog.on.values()):
             return
@@ -203,7 +208,8 @@ class Flows:
         limits, brokers = self.world.limits, len(machine.order.members)
         most_bytes = limits.flow_give_up * limits.backlog_bytes + brokers * SLACK_BYTES
         most_entries = limits.flow_give_up * limits.backlog_entries + brokers * SLACK_ENTRIES
-        if sum(one[2] for one in all_kept) > most_bytes or sum(one[3] for one in all_kept) > most_entries:
+        if for_nobody_away > most_bytes or those_entries > most_entries:
+            streams = {id: stream for id, stream in machine.order.streams.items() if stream.log and stream.ready}
             self._bounded(name, streams, most_bytes, most_entries)
 
     def _notes_under_way(self, name: str, kept: int, entries: int) -> None:
@@ -254,23 +260,29 @@ class Flows:
     def _held(self, name: str, id: str, stream: Any) -> tuple[int, int, int, int]:
         """Bytes and entries of what is committed in the log of a stream, and of that what was kept for nobody who was
         away; counted anew only when the log is another."""
-        reached = self._upto(name, id)
-        now = stream.commit, stream.held, len(stream.log), next(iter(stream.log)), reached
-        then, counted = self._kept.get((name, id), ((), (0, 0, 0, 0)))
+        key, log = (name, id), stream.log
+        reached = self._reached[key][1] if key in self._reached else 0
+        now = stream.commit, stream.held, len(log), next(iter(log)), reached
+        then, counted = self._kept.get(key, ((), (0, 0, 0, 0)))
         if now != then:
-            held = [(i, _size(e.event)) for i, e in stream.log.items() if stream.held < i <= stream.commit]
+            held = [(i, _size(e.event)) for i, e in log.items() if stream.held < i <= stream.commit]
             behind = [size for index, size in held if index > reached]
             counted = sum(size for _, size in held), len(held), sum(behind), len(behind)
-            self._kept[name, id] = now, counted
+            self._kept[key] = now, counted
         return counted
 
     def _raised_in_time(self, name: str, machine: Any, kept: int, entries: int) -> None:
         """Where things break: more is kept than each of those may be behind by that are members or join, and for long;
         so somebody is, and it must be on."""
-        keepers = (voter for stream in machine.order.streams.values() for voter in stream.keepers)
-        brokers = len({*machine.order.members, *keepers})
         limits = self.world.limits
-        much = kept > brokers * limits.backlog_bytes or entries > brokers * limits.backlog_entries
+
+        def is_much(brokers: set[str]) -> bool:
+            return kept > len(brokers) * limits.backlog_bytes or entries > len(brokers) * limits.backlog_entries
+
+        much = is_much(set(machine.order.members))  # others that keep something make it less
+        if much:
+            keepers = (voter for stream in machine.order.streams.values() for voter in stream.keepers)
+            much = is_much({*machine.order.members, *keepers})
         if not self.world.standby or not much or machine.backlog.on:
             self._much.pop(name, None)
         elif machine.outbox.now_ms - self._much.setdefault(name, machine.outbox.now_ms) > RAISED_MS:
