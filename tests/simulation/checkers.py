@@ -581,10 +581,12 @@ def same_state(name: str, state: Any, model: ModelQueue) -> None:
     where = f"{name} {model.id}"
     places: dict[int, object] = dict.fromkeys(each(state.available.flat()), "available")
     for (broker, inc, acquisition), held in state.acquired.items():
-        for position in each(held.flat()):
-            if position in places:
-                raise Violation(f"I9 {where}: {position} is in two places")
-            places[position] = ("held", broker, inc, acquisition)
+        positions, before = each(held.flat()), len(places)
+        if twice := [position for position in positions if position in places]:
+            raise Violation(f"I9 {where}: {twice[0]} is in two places")
+        places |= dict.fromkeys(positions, ("held", broker, inc, acquisition))
+        if len(places) != before + len(positions):
+            raise Violation(f"I9 {where}: of {positions} some are in two places")
     if places.keys() & state.delayed.due.keys() or each(state.delayed.ranges.flat()) != sorted(state.delayed.due):
         raise Violation(f"I9 {where}: of {state.delayed.due} some are in two places, or {state.delayed.ranges}")
     places |= dict.fromkeys(state.delayed.due, "delayed")
@@ -598,9 +600,12 @@ def same_state(name: str, state: Any, model: ModelQueue) -> None:
         raise Violation(f"I9 {where}: position -> (machine, model): {dict(list(differ.items())[:5])}")
     if state.blobs != model.live:
         raise Violation(f"I9 {where}: the messages kept are not those that are there")
-    for position, blob in model.live.items():
-        if (said := sender_of(as_sent(blob) if model.relay else blob)) and state.origins.of(position) != said:
-            raise Violation(f"{where}: {position} was sent by {said}, not by {state.origins.of(position)!r}")
+    senders = list(map(sender_of, map(as_sent, model.live.values()) if model.relay else model.live.values()))
+    origins = list(map(state.origins.of, model.live))
+    if senders != origins:
+        for position, said, origin in zip(model.live, senders, origins, strict=True):
+            if said and origin != said:
+                raise Violation(f"{where}: {position} was sent by {said}, not by {origin!r}")
     went = (state.accepted, state.discarded, state.dead_lettered, state.expired, state.moved)
     if went != (theirs := tuple(model.went.get(how, 0) for how in GONE)):
         raise Violation(f"I9 {where}: {went} went as {GONE}, the model says {theirs}")

@@ -305,14 +305,16 @@ def _blank(id: str) -> Moment:
 
 def _moment(model: ModelQueue) -> Moment:
     """What an answer must say of a queue that is like this."""
-    places = [model.place[position] for position in model.live]
-    held = Counter(place[1] for place in places if isinstance(place, tuple))
+    places, held = Counter(map(model.place.__getitem__, model.live)), Counter[str]()
+    for place, count in places.items():
+        if isinstance(place, tuple):
+            held[place[1]] += count
     went = {name: model.went.get(how, 0) for name, how in
             (("accepted", "accepted"), ("discarded", "discarded"), ("dead_lettered", "dead"), ("expired", "expired"), ("moved", "moved"))}  # fmt: skip
     return {
-        "available": places.count("available"), "acquired": held.total(), "held_by": dict(held),
-        "messages": places.count("available") + places.count("delayed") + held.total(),
-        "delayed": places.count("delayed"), "dead_lettering": places.count("dead_lettering"),
+        "available": places["available"], "acquired": held.total(), "held_by": dict(held),
+        "messages": places["available"] + places["delayed"] + held.total(),
+        "delayed": places["delayed"], "dead_lettering": places["dead_lettering"],
         "bytes": sum(map(len, model.live.values())), "enqueued": len(model.place), "owner": model.owner,
         "grant": model.grant, "dequeued": sum(went.values()), **went,
         **{name: model.counts.get(theirs, 0) for name, theirs in COUNTED.items()},
