@@ -192,6 +192,19 @@ def test_what_stands_beside_a_rotten_record_is_there():
     assert [record.lsn for record in parsed.records] == lsns[1:] and parsed.holes == lsns[:1]
 
 
+def test_what_has_changed_since_is_read_anew():
+    files, known = SimulatedFiles(), Known()
+    log = create(files)
+    lsns = [*log.write([(2, "q#1", [b"x" * 100])], 1), *log.write([(2, "q#1", [b"y" * 100])], 1)]
+    log.sync()
+    assert [record.lsn for record in parse_log(files.durable("/l"), known).records] == lsns
+    files.flip("/l/0000000000000001.log", lsns[0] % CONTAINER_BYTES + 40, 1)
+    lsns += log.write([(2, "q#1", [b"z" * 100])], 1)
+    log.sync()
+    parsed = parse_log(files.durable("/l"), known)
+    assert parsed == parse_log(files.durable("/l")) and [record.lsn for record in parsed.records] == lsns[1:]
+
+
 def rot_and_compare(seed, script, flips) -> None:
     """Bits turn over in batches below the last group: of what is left, the product and the parser read the same, and both
     say whether anything is not. Not in the containers' headers: there the product gives up more than it must."""
