@@ -356,6 +356,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (kinds, "OTHERS", ({"fair_key": "c"},)),
     ],
     **{name: [(claims, "STORIES", 1.0), (workload, "CUT", 0.3)] for name in mutants_consumers.ALL},
+    "what_is_known_of_the_wiring_is_not_said": [(workload, "CUT", 0.4)],
     **{name: [(ranks, "STORIES", 1.0)] for name in mutants_ranks.ALL},
     **{name: [(no_locals, "STORIES", 1.0)] for name in mutants_no_local.ALL},
     **{name: [(actives, "STORIES", 1.0), (workload, "CUT", 0.2)] for name in mutants_actives.ALL},
@@ -379,7 +380,6 @@ UNFOUND = frozenset(
         "the_next_one_does_not_wait_for_what_was_held",
         "the_reserve_is_spent_on_bodies",
         "what_is_behind_what_is_undeliverable_is_passed_over",
-        "what_is_known_of_the_wiring_is_not_said",
         "who_has_just_left_held_nothing",
         "who_is_behind_is_never_given_up",
     }
