@@ -205,7 +205,8 @@ class World:
         machine = self._classes["broker"](
             name, self._incs[name], list(self.brokers), timing=self.timing, limits=self.limits, **options
         )
-        machine.connections.cluster = "simulated"
+        if hasattr(machine, "connections"):  # a voter alone has no clients
+            machine.connections.cluster = "simulated"
         return machine
 
     def sequencers(self) -> list[str]:
