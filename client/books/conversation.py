@@ -125,7 +125,7 @@ class Conversation:
         self._attaching: dict[int, Attached | Detached | None] = {}
         self._reattaching: set[int] = set()
         self._detaching: set[int] = set()
-        self._wired = 0  # up to where it has been told of the cluster's wiring, or of what is behind it
+        self._wired = 0  # up to where brokers that it has had know the cluster's wiring
         self._stopped = ""  # why flow control is on in the cluster
         self._has_own = False  # it may have queues for itself
 

@@ -110,10 +110,10 @@ class Expiries:
         Returns:
             (ranges of positions, marked as expiring; when to look again in ms, 0 for not before something changes).
         """
-        state, times = self._state, self.times
-        looks = times.drop_gone(state.expiry, self._looks)
-        if len(times) > 2 * len(state.expiry) + FORGET:
-            times.keep(state.expiry)
+        state = self._state
+        looks = self.times.drop_gone(state.expiry, self._looks)
+        if len(self.times) > 2 * len(state.expiry) + FORGET:
+            self.times = self.times.kept(state.expiry)
         if state.owner and state.owner != broker:
             return [], 0
         wait_ms = 0 if state.owner else rank(broker) * self._timing.expiry_rank_ms
@@ -123,14 +123,15 @@ class Expiries:
         expiring = self._dispatcher.expiring
         for first, last in pairs(compress(sorted(due))):
             expiring.add(first, last)
-        return compress(sorted(due + delayed)), times.first_ms + wait_ms if times else 0
+        return compress(sorted(due + delayed)), self.times.first_ms + wait_ms if self.times else 0
 
     def _take(self, until_ms: int, again_ms: int, looks: int) -> tuple[list[int], list[int]]:
         """A slice of what has expired by then: what can go now, and what is delayed. That, and what somebody has, is
         looked at again at that time: it may have come back."""
         state, times = self._state, self.times
         expiry, available, delays = state.expiry, state.available, state.delayed
-        taken, expiring = self._dispatcher.taken, self._dispatcher.expiring  # the latter is being moved, perhaps
+        taken = self._dispatcher.taken
+        expiring = self._dispatcher.expiring  # what is being moved, too, and may come back
         due: list[int] = []
         delayed: list[int] = []
         waiting: list[int] = []
@@ -152,7 +153,7 @@ class Expiries:
                 waiting.append(position)
         for position in waiting:
             times.add(again_ms, position)
-        times.drop_gone(expiry, looks)
+        times.drop_gone(expiry, looks)  # so that the first one's time is one to look at
         return due, delayed
 
 

@@ -25,7 +25,7 @@ def test_those_that_are_gone_are_dropped_from_the_front_as_many_as_one_looks_at(
 
 def test_only_what_is_to_stay_stays():
     times = Timetable([(10, 1), (20, 2), (20, 3)])
-    times.keep({3})
+    times = times.kept({3})
     assert list(times) == [(20, 3)] and len(times) == 1 and times.pop() == 3
 
 
