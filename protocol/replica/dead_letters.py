@@ -91,10 +91,12 @@ class DeadLetters:
             self._waiting.append(index)
 
     def restored(self, broker: str) -> None:
-        """The state has come by an update, past events that set batches aside: those of this broker, and those that are
-        nobody's, are seen to here, by others too perhaps."""
+        """The state has come by an update or from a store, past events that set batches aside: those of this broker,
+        those that are nobody's and those whose broker is out are seen to here, by others too perhaps. Whoever applied
+        the event that put it out may be gone by now."""
+        seen_to = {NOBODY, broker, *self._state.fence.absent}
         for index, (of, _) in self._state.batches.items():
-            if index and of in (NOBODY, broker):
+            if index and of in seen_to:
                 self.begin(index)
 
     def due(self) -> list[DeadLetter]:

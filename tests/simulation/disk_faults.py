@@ -32,13 +32,28 @@ AHEAD_CALLS = 12
 
 
 class DiskFaults:
-    """Attributes: copies (broker -> an earlier copy of its disk, and the broker's life then)."""
+    """Attributes: copies (broker -> an earlier copy of its disk, and the broker's life then), waiting (a fault that is
+    to come as soon as the cluster can bear one, "" for none)."""
 
     def __init__(self, faults: Faults, stores: Stores) -> None:
         self.stores = stores
         self.copies: dict[str, tuple[int, Any]] = {}
+        self.waiting = ""
         self._faults = faults
         stores.may_stall = self._may_stall
+
+    def ask_for(self, kind: str) -> None:
+        """A fault of a disk takes part of a cluster for a good while, and nearly always something else does just then:
+        it comes when that is over. Of several, the first."""
+        self.waiting = self.waiting or kind
+
+    def maybe(self, rng: random.Random) -> str:
+        """What has waited may happen now; returns its kind, "" for none."""
+        if not self.waiting or not self._faults._may_lose():
+            return ""
+        kind, self.waiting = self.waiting, ""
+        getattr(self, f"_{kind}")(rng)
+        return kind
 
     def _chosen(self, rng: random.Random) -> str:
         """A broker whose processes may die now, "" for none."""

@@ -56,10 +56,18 @@ class Faults:
 
     def maybe(self, rng: random.Random) -> None:
         """Perhaps something happens now."""
+        if self.disks is not None and (kind := self.disks.maybe(rng)):
+            self._count(kind)
         if rng.random() >= RATE:
             return
         kind = rng.choice(KINDS + (disk_faults.KINDS if self.disks is not None else []))
-        getattr(self.disks if kind in disk_faults.KINDS else self, f"_{kind}")(rng)
+        if self.disks is not None and kind in disk_faults.KINDS:
+            self.disks.ask_for(kind)
+        else:
+            getattr(self, f"_{kind}")(rng)
+            self._count(kind)
+
+    def _count(self, kind: str) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def _sequencer(self, rng: random.Random) -> None:

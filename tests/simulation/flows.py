@@ -16,11 +16,11 @@ from .checkers import Watcher
 from .model import Violation
 from .world import World
 
-SLACK_BYTES = 6_000
+SLACK_BYTES = 9_000
 SLACK_ENTRIES = 70
-"""At most this comes at each broker, from senders that have capacity left and of what consumers settle, until who is
-behind is given up, and of what dies meanwhile, with all that its letters say; besides what was under way when flow
-control was to begin."""
+"""At most this comes at each broker, from senders that have capacity left, from one that comes from another broker and
+sends again what was not completed there, and of what consumers settle, until who is behind is given up, and of what dies
+meanwhile, with all that its letters say; besides what was under way when flow control was to begin."""
 RAISED_MS = 100
 UNDER_WAY_MS = 50
 """Transfers that were under way come in this time after that: a window of each sender, all at once where another takes over."""
@@ -81,8 +81,9 @@ class Flows:
         self._piled_ms = -RAISED_MS  # when stores stood still last, so many that a stream waited for them
         self._ended: set[tuple[str, str]] = set()  # (broker, client): it must hear next that a sender of it has ended
         # (origin, inc, number) -> messages that go on by themselves, from a deleted queue to its alternate, say, were sent
-        # while flow control was off there: a batch may be as large as its queue.
+        # while flow control was off there, or had been on for as long as they wait: a batch may be as large as its queue.
         self._freely: dict[tuple[str, int, int], bool] = {}
+        self._stopped_ms: dict[str, int] = {}  # broker -> since when it has flow control on
         world.watch(sent={Request: self._goes_on})
         world.watch(
             sent={Heartbeat: self._beats, Completed: self._completes},
@@ -174,6 +175,10 @@ class Flows:
         machine = self.world.machines[name]
         if name in self.world.brokers:
             said, index = machine.wiring.flow.members, machine.keeper.commit
+            if machine.wiring.flow.stopped:
+                self._stopped_ms.setdefault(name, self.world.now_us // 1000)
+            else:
+                self._stopped_ms.pop(name, None)
             if (said or self.on(index)) and said.keys() != self.on(index):
                 raise Violation(
                     f"I16: {name} has flow control on for {set(said)} at {index}, it is for {self.on(index)}"
@@ -226,7 +231,8 @@ class Flows:
         machine = self.world.machines.get(source)
         if source not in self.world.brokers or machine is None or not any(map(_by_itself, frame.parts)):
             return
-        self._freely.setdefault((frame.origin, frame.inc, frame.number), not machine.cluster.wiring.flow.stopped)
+        waited_ms = self.world.now_us // 1000 - self._stopped_ms.get(source, 0)  # without flow control: ever so long
+        self._freely.setdefault((frame.origin, frame.inc, frame.number), waited_ms >= self.world.timing.letters_wait_ms)
 
     def _bounded(self, name: str, streams: dict[str, Any], most_bytes: float, most_entries: float) -> None:
         """Much is kept: count it without what was under way when flow control was to begin."""

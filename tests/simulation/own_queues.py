@@ -9,7 +9,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from mantamq.client.management import _declare_queue
-from mantamq.protocol.errors import IN_USE, NOT_FOUND
+from mantamq.protocol.errors import IN_USE, NOT_FOUND, UNAVAILABLE
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.client_frames import Attached, AttachReceiver, Command, Reply
 
@@ -157,7 +157,11 @@ class OwnQueues:
 
     def _answers(self, source: str, target: str, frame: Reply) -> None:
         queue, what = self._asked.pop((target, frame.number), ("", ""))
-        if queue and frame.code not in (IN_USE, NOT_FOUND):
+        if queue and frame.code not in (
+            IN_USE,
+            NOT_FOUND,
+            UNAVAILABLE,
+        ):  # the last: the broker has not seen how it ended
             raise Violation(f"{target} is answered {frame} to {what} of {queue}, which is another's")
         self.refused += bool(queue)
 

@@ -63,7 +63,9 @@ class Resumes:
             return
         since_us, behind, consume = self._came.pop((source, frame.sub))  # from then on it is served
         model = self.watch.models.get(frame.queue)
-        if model is None or self.world.now_us - since_us >= (self.world.timing.resume_held_ms - 1000) * 1000:
+        if model is None or frame.queue in self.watch.gone:
+            return  # of a deleted queue the model is no longer told what happens
+        if self.world.now_us - since_us >= (self.world.timing.resume_held_ms - 1000) * 1000:
             return
         self.judged += 1
         accepted = self._accepted.get((source, frame.queue), set())

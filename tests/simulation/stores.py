@@ -283,6 +283,11 @@ class Stores:
         except (OSError, PowerCut) as error:
             self.world.after(0, self.failed, broker, error)
             return
+        except (
+            StoreError
+        ):  # what has rotted is the one header that there was: somebody empties the directory, as it says
+            self.world.after(0, self.empty, broker)
+            return
         self.running[store.name] = store
         for told in self.begun:
             told(broker, store)

@@ -227,11 +227,12 @@ class Story:
 
     def run(self) -> int:
         """Raises Violation; returns the number of client operations."""
-        self._set_up()
-        self.lives = True
-        self._live()
-        self.lives = False
-        self._rest()
+        with tokens.of_seed(self.seed):
+            self._set_up()
+            self.lives = True
+            self._live()
+            self.lives = False
+            self._rest()
         return self.operations
 
     def client(self, broker: str | None = None) -> Client:
@@ -1016,8 +1017,7 @@ def play(
     brokers have stores or none; None: by seed."""
     gc.disable()  # a story keeps nearly all that it makes: looking for garbage again and again is a fifth of its time
     try:
-        with tokens.of_seed(seed):
-            return _play(Story(seed, machines, faulty, stored=stored), watch)
+        return _play(Story(seed, machines, faulty, stored=stored), watch)
     finally:
         gc.enable()  # when nothing holds the story any more: it goes at once, and is not looked through before
 

@@ -10,12 +10,15 @@ from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica.dead_letters import DeadLetters
 from mantamq.protocol.replica.seeing_to import SeeingTo, seeing_to
 from mantamq.protocol.wire.events import (
+    Acquire,
     AnyEvent,
     DeadLetterDone,
     Enqueue,
     Entry,
     Evict,
     Expire,
+    Own,
+    Reject,
     Rejoin,
     encode_event,
 )
@@ -75,13 +78,31 @@ def test_what_a_broker_asked_for_that_is_out_is_seen_to_by_all():
     assert queue.apply(EXPIRE, "b2.r0") == [3]
 
 
-def test_a_copy_that_came_past_the_event_sees_to_it_too():
-    queue, copy = Queue(), Queue("b3")
-    queue.apply(EXPIRE, "b2.r0")
+def copied(queue: Queue, broker: str) -> list[int]:
+    """Which batches a copy asks for that comes to a broker."""
+    copy = Queue(broker)
     copy.state.restore(queue.state.snapshot())
     copy.state.fill(dict(queue.state.blobs))
-    copy.letters.restored("b3")
-    assert [frame.id for frame in copy.letters.due()] == [2]
+    copy.letters.restored(broker)
+    return [frame.id for frame in copy.letters.due()]
+
+
+def test_a_copy_that_came_past_the_event_sees_to_it_too():
+    queue = Queue()
+    queue.apply(EXPIRE, "b2.r0")
+    assert copied(queue, "b3") == [2]
+
+
+def test_a_copy_sees_to_what_consumers_have_rejected_when_their_broker_is_out():
+    """Whoever has applied that it is out may be gone before it has finished."""
+    queue = Queue()
+    queue.apply(Own("b2", 1), "b2.r0")
+    queue.apply(Acquire("b2", 1, 1, [1, 1, 1]), "b2.r0")
+    queue.apply(Reject("b2", 1, [1, 1, 1]), "b2.r0")
+    assert queue.state.batches
+    assert copied(queue, "b3") == [] and copied(queue, "b2") == [4]
+    queue.apply(Evict("b2", 1), "sequencer1")
+    assert copied(queue, "b3") == [4]
 
 
 def test_a_queue_without_an_alternate_has_nobody_for_it():
