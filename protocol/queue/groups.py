@@ -115,6 +115,10 @@ class MessageGroups:
             self._let_go(done.positions)
         if done.dropped:
             self._let_go([(first, last) for first, last, _ in done.dropped])
+        if (
+            done.aside
+        ):  # what a consumer here was given, whose acquire is not ordered yet, is on its way to the alternate
+            self._let_go(done.aside)
         if len(self._group_of) > 2 * len(self._state.blobs) + FORGET:
             self._group_of = {position: self._group_of[position] for position in self._state.blobs}
             self._share()

@@ -204,6 +204,11 @@ _RISING: list[tuple[ModuleType | type, str, Any]] = [(delays, "RETRYING", 1.0), 
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **{name: [(message_moves, "STORIES", 1.0), (delays, "STORIES", 1.0), *_TWICE] for name in mutants_mixed.ALL},
     **dict.fromkeys(mutants_deaths.ALL, _DYING),
+    "who_comes_past_it_leaves_what_was_rejected": [(faults, "RATE", 0.15)],
+    "what_goes_to_the_alternate_holds_its_group": [
+        (faults, "RATE", 0.15),
+        (faults, "KINDS", faults.KINDS + faults.AWAY),
+    ],
     **dict.fromkeys(mutants_memory.ALL, _MEMORY),
     **dict.fromkeys(mutants_duplicates.ALL, _TWICE),
     **{name: [(auto_deletes, "STORIES", 1.0)] for name in mutants_auto_delete.ALL},

@@ -10,6 +10,8 @@ from mantamq.protocol.broker import store_link
 from mantamq.protocol.broker.store_link import StoredWiring
 from mantamq.protocol.log.checkpoint import checkpoint_of
 from mantamq.protocol.log.durability import RecordWriter
+from mantamq.protocol.queue.batches import NOBODY
+from mantamq.protocol.replica.dead_letters import DeadLetters
 from mantamq.protocol.sequencer.order import Order
 from mantamq.protocol.stored.hosting import Hosting
 from mantamq.protocol.wire.events import Return, decode_event
@@ -108,4 +110,17 @@ def the_reserve_is_spent_on_bodies(patch: Patch) -> None:
 
 OF_POWER = ("hosting_is_the_applied_wiring",)
 """Looked for where nodes lose power all at once (`losses.py`)."""
+
+
+def who_comes_past_it_leaves_what_was_rejected(patch: Patch) -> None:
+    """Of a broker that is out: whoever knew that it was to be finished may be gone."""
+
+    def restored(self: Any, broker: str) -> None:
+        for index, (of, _) in self._state.batches.items():
+            if index and of in (NOBODY, broker):
+                self.begin(index)
+
+    patch.setattr(DeadLetters, "restored", restored)
+
+
 ALL = planted(globals())

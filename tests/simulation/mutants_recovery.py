@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from mantamq.protocol.limits import INCARNATIONS_PER_BROKER
 from mantamq.protocol.log import keeper
 from mantamq.protocol.log.numbers import drop_numbers
+from mantamq.protocol.queue.groups import MessageGroups
 from mantamq.protocol.sequencer import stream
 from mantamq.protocol.sequencer.recovery import Recovery
 from mantamq.protocol.sequencer.stream import Stream
@@ -55,6 +57,12 @@ def a_queue_that_returns_ends_its_broker(patch: Patch) -> None:
 
     patch.setattr(keeper, "drop_numbers", drop)
     patch.setattr(stream, "drop_numbers", drop)
+
+
+def what_goes_to_the_alternate_holds_its_group(patch: Patch) -> None:
+    """What a consumer was given before it was pushed out stays its own, and so does the group."""
+    applied = MessageGroups.applied
+    patch.setattr(MessageGroups, "applied", lambda self, event, done: applied(self, event, replace(done, aside=[])))
 
 
 ALL: dict[str, Callable[[Patch], None]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+import pytest
 from mantamq.client import Message
 from mantamq.protocol.queue.credit import UNLIMITED
 from mantamq.protocol.queue.dispatch import Dispatcher
@@ -14,7 +15,7 @@ from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.queue.subscription import Subscription
 from mantamq.protocol.ranges import runs
-from mantamq.protocol.wire.events import Accept, Acquire, AnyEvent, Enqueue, Evict, Own, Purge, Reject, Release
+from mantamq.protocol.wire.events import Accept, Acquire, AnyEvent, Enqueue, Evict, Expire, Own, Purge, Reject, Release
 from mantamq.protocol.wire.message import encode
 
 
@@ -22,7 +23,7 @@ class Queue:
     """A queue by the groups of "g", at its owner b1."""
 
     def __init__(self, **settings: Any) -> None:
-        self.state = QueueState("q#1")
+        self.state = QueueState("q#1", settings.get("alternate", ""))
         policies = policies_of(self.state, QueueSettings(group_key="g", **settings))
         for policy in policies.of_state:
             self.state.include(policy)
@@ -208,6 +209,23 @@ def test_an_eviction_frees_what_the_evicted_held():
     assert queue.run(ordered=False) == {}
     queue.event(Evict("b1", 1))
     assert queue.run(ordered=False) == {1: [1, 2]}
+
+
+@pytest.mark.parametrize("how", ["pushed out", "expired"])
+def test_what_goes_to_the_alternate_before_its_acquire_is_ordered_frees_its_group(how):
+    """The acquire is void then: nobody holds the message, and nobody ever settles it."""
+    queue = Queue(alternate="lost", max_count=3, overflow="dead-letter", dead_letters="all")
+    queue.consumer(2), queue.consumer()
+    queue.state.apply(Enqueue("", [], [encode(Message(b"", properties={"g": "a"}))] * 2, [0, 100, 1, 100]))
+    assert queue.run(ordered=False) == {1: [1, 2]}
+    if how == "expired":
+        queue.event(Expire(100, [1, 2]))
+    else:
+        queue.send("bbb")
+    queue.send("a")
+    queue.acquire([1, 1, 2])
+    last = 3 if how == "expired" else 6
+    assert queue.run()[2][-1] == last
 
 
 def test_what_is_purged_or_dropped_frees_its_group():
