@@ -30,6 +30,10 @@ AWAY = ["broker"] * 8 + ["isolate"] * 4
 KINDS = ["sequencer", "sequencer", "ownership", "broker", "broker", "replica", "pause", "isolate", "isolate", "link",
          "zombie", "needless", "split", "split", "slow", "slow", "silent", "duty"]  # fmt: skip
 
+DENSE, DENSE_RATE = 0.12, 0.15
+"""The share of the stories with faults that have so many; in half of those, brokers go most of all, until few are left that
+know of what came first."""
+
 SLOW_US, SLOW_BATCH_US = (100_000, 1_000_000, 4_000_000, 12_000_000), (20_000, 100_000, 400_000)
 """For how long a keeper is slow, and how long it then takes for each batch."""
 UNTOLD_US = 1_500_000
@@ -38,11 +42,24 @@ SETTLE_US = 5_000_000
 """After the last fault: who was taken for dead is evicted by then, and has learned of it."""
 
 
-class Faults:
-    """Attributes: counts (kind of fault -> how often), lame (a broker that died for good, "" for none)."""
+def drawn(seed: int) -> tuple[float, list[str]]:
+    """How often there is a fault in the story of a seed, and among which kinds each is drawn."""
+    rng = random.Random(f"faults of {seed}")
+    if rng.random() >= DENSE:
+        return RATE, KINDS
+    return max(RATE, DENSE_RATE), KINDS + (AWAY if rng.random() < 0.5 else [])
 
-    def __init__(self, world: World) -> None:
+
+class Faults:
+    """Args: rate, kinds: see `drawn`.
+
+    Attributes: counts (kind of fault -> how often), lame (a broker that died for good, "" for none).
+    """
+
+    def __init__(self, world: World, rate: float, kinds: list[str]) -> None:
         self.world = world
+        self._rate = rate
+        self._kinds = kinds + (disk_faults.KINDS if world.stores is not None else [])
         self.counts: dict[str, int] = {}
         self.lame = ""
         self._doomed = ""  # a sequencer that is to die in the midst of its work
@@ -59,9 +76,9 @@ class Faults:
         """Perhaps something happens now."""
         if self.disks is not None and (kind := self.disks.maybe(rng)):
             self._count(kind)
-        if rng.random() >= RATE:
+        if rng.random() >= self._rate:
             return
-        kind = rng.choice(KINDS + (disk_faults.KINDS if self.disks is not None else []))
+        kind = rng.choice(self._kinds)
         if self.disks is not None and kind in disk_faults.KINDS:
             self.disks.ask_for(kind)
         else:

@@ -206,6 +206,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **dict.fromkeys(mutants_deaths.ALL, _DYING),
     "who_comes_past_it_leaves_what_was_rejected": [(faults, "RATE", 0.15)],
     "what_goes_to_the_alternate_holds_its_group": [
+        (faults, "DENSE", 0.0),
         (faults, "RATE", 0.15),
         (faults, "KINDS", faults.KINDS + faults.AWAY),
     ],

@@ -16,7 +16,7 @@ from mantamq.protocol.wire.frame import Frame
 from mantamq.protocol.wire.queue_frames import ACCEPT, REJECT, RELEASE
 from msgspec.structs import replace
 
-from . import alternates, defaults, disk_stories, memories, sizes, tokens
+from . import alternates, defaults, disk_stories, faults, memories, sizes, tokens
 from .actives import Actives
 from .alerts import Alerted
 from .alternates import Alternates
@@ -34,7 +34,6 @@ from .dissolved import Remains
 from .drains import Drains
 from .duplicates import MessageIds
 from .exchanges import Exchanges
-from .faults import Faults
 from .figures import Figures
 from .flows import Flows
 from .idle_queues import IdleQueues
@@ -156,7 +155,7 @@ class Story:
         if stored:
             self.world.durable = disk_stories.lasting(seed)
             self.world.blackouts = disk_stories.all_lasting(seed)
-        self.faults = Faults(self.world) if faulty else None
+        self.faults = faults.Faults(self.world, *faults.drawn(seed)) if faulty else None
         self.watch = Watcher(self.world)
         if self.world.stores is not None:
             self.world.stores.replaced.append(self.watch.replaced)
