@@ -115,9 +115,7 @@ class MessageGroups:
             self._let_go(done.positions)
         if done.dropped:
             self._let_go([(first, last) for first, last, _ in done.dropped])
-        if (
-            done.aside
-        ):  # what a consumer here was given, whose acquire is not ordered yet, is on its way to the alternate
+        if done.aside:  # a consumer here may have been given some of it, and the acquire not be ordered yet
             self._let_go(done.aside)
         if len(self._group_of) > 2 * len(self._state.blobs) + FORGET:
             self._group_of = {position: self._group_of[position] for position in self._state.blobs}

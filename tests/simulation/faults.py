@@ -25,8 +25,9 @@ its copies are lost."""
 
 OFTEN = ["outlived"] * 12
 BESIDE = ["beside"] * 12
-AWAY = ["broker"] * 8 + ["isolate"] * 4
 """Looked for by planted bugs that need them (`gate.FOCUS`)."""
+AWAY = ["broker"] * 8 + ["isolate"] * 4
+"""So brokers go most of all."""
 KINDS = ["sequencer", "sequencer", "ownership", "broker", "broker", "replica", "pause", "isolate", "isolate", "link",
          "zombie", "needless", "split", "split", "slow", "slow", "silent", "duty"]  # fmt: skip
 

@@ -108,10 +108,6 @@ def the_reserve_is_spent_on_bodies(patch: Patch) -> None:
     patch.setattr(RecordWriter, "room", deaf)
 
 
-OF_POWER = ("hosting_is_the_applied_wiring",)
-"""Looked for where nodes lose power all at once (`losses.py`)."""
-
-
 def who_comes_past_it_leaves_what_was_rejected(patch: Patch) -> None:
     """Of a broker that is out: whoever knew that it was to be finished may be gone."""
 
@@ -121,6 +117,10 @@ def who_comes_past_it_leaves_what_was_rejected(patch: Patch) -> None:
                 self.begin(index)
 
     patch.setattr(DeadLetters, "restored", restored)
+
+
+OF_POWER = ("hosting_is_the_applied_wiring",)
+"""Looked for where nodes lose power all at once (`losses.py`)."""
 
 
 ALL = planted(globals())

@@ -1,4 +1,5 @@
-"""Bugs of what a sequencer fetches, and of queues that are lost, planted on purpose, as in `mutants.py`."""
+"""Bugs of what a sequencer fetches, of queues that are lost, and of what needs many faults to be seen, planted on purpose, as
+in `mutants.py`."""
 
 from __future__ import annotations
 

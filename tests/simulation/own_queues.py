@@ -157,11 +157,8 @@ class OwnQueues:
 
     def _answers(self, source: str, target: str, frame: Reply) -> None:
         queue, what = self._asked.pop((target, frame.number), ("", ""))
-        if queue and frame.code not in (
-            IN_USE,
-            NOT_FOUND,
-            UNAVAILABLE,
-        ):  # the last: the broker has not seen how it ended
+        # Unavailable: its broker was cut off, and has not seen how it ended.
+        if queue and frame.code not in (IN_USE, NOT_FOUND, UNAVAILABLE):
             raise Violation(f"{target} is answered {frame} to {what} of {queue}, which is another's")
         self.refused += bool(queue)
 

@@ -283,9 +283,7 @@ class Stores:
         except (OSError, PowerCut) as error:
             self.world.after(0, self.failed, broker, error)
             return
-        except (
-            StoreError
-        ):  # what has rotted is the one header that there was: somebody empties the directory, as it says
+        except StoreError:  # the only header there was has rotted: somebody empties the directory, as the error says
             self.world.after(0, self.empty, broker)
             return
         self.running[store.name] = store
