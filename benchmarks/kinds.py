@@ -1,4 +1,4 @@
-"""What a kind of queue costs: the same messages through a plain queue and one of each kind, turn by turn.
+"""What a kind of queue costs: the same messages through a plain queue and one of each kind, one behind the other.
 
 Every message has a priority, an id of its own and a header with one of a thousand values, also for the plain queue:
 what a queue looks at is what differs. One that takes each id once is to carry 0.6 of the plain rate at least. The clock
@@ -33,17 +33,16 @@ KINDS: dict[str, dict[str, Any]] = {
     "rejected": {"alternate": DEAD},
     "by-id": {"dedupe_window_count": 100_000},
     "by-name": {},
-    "held-back": {"flow_stop_count": 100, "flow_resume_count": 60},
+    "held-back": {"flow_stop_count": 160, "flow_resume_count": 140},
 }
 """Kind -> what its queue is declared with. A ring that is not full, and one that drops what nobody takes in time; a
 limit and thresholds that are never reached; one of which everything is rejected, and goes to another queue; and one
-that holds its producer back again and again."""
+that holds its producer back again and again: the thresholds that a limit of 200 brings."""
 NAMED = "by-name"
 """A plain queue, whose sender has a name: 0.95 of the plain rate at least."""
 TURNS = 4
-"""So often has such a sender its turn, each beside one of the plain queue: one turn differs from the next by more than
-what is to be seen here."""
-SENDS_AHEAD = {"held-back": manta.WINDOW * 3 // 10}
+"""So often has such a sender its turn: one turn differs from the next by more than what is to be seen here."""
+SENDS_AHEAD = {"held-back": manta.WINDOW // 5}
 """Kind -> the capacity of its sender, where it is not the plain queue's. What a sender may send ahead goes in between a
 stop and the next: with less of it flow stops more often."""
 
@@ -86,28 +85,43 @@ async def consume(address: str, queue: str, count: int, rejects: bool, ready: An
 
 
 def measure(addresses: list[str], count: int, into: Collection, say: Callable[[str], None]) -> None:
-    """Add the throughput of each kind, in a cluster whose brokers are at these addresses."""
-    once = [kind for kind in KINDS if kind != NAMED]
-    for number, kind in enumerate([PLAIN, *once, *[PLAIN, NAMED] * TURNS]):
-        say(f"kinds: {kind}")
-        with connect(addresses[0]) as connection:
-            connection.declare_exchange(DEAD, "fanout")
-            connection.declare_queue(DEAD)
-            connection.bind(DEAD, DEAD)
-            connection.declare_queue("of-a-kind", **KINDS[kind])
-        ahead = SENDS_AHEAD.get(kind, manta.WINDOW)
-        jobs = [
-            Job(__name__, "produce", (addresses[0], "of-a-kind", count, ahead, NAMED if kind == NAMED else "")),
-            Job(__name__, "consume", (addresses[1], "of-a-kind", count, kind == REJECTED)),
-        ]
-        produced, consumed = run(jobs)
-        with connect(addresses[0]) as connection:
-            stops = connection.queue("of-a-kind").get("flowStoppedCount", 0)
-            connection.delete_queue("of-a-kind")
-            connection.delete_queue(DEAD)
-            connection.delete_exchange(DEAD)
-        if number:  # the first was for what is loaded once
-            took_s = max(produced.end, consumed.end) - produced.start
-            into.add("manta", f"kind-{kind}", "messages_per_s", "messages/s", count / took_s)
-            if stops:
-                into.add("manta", f"kind-{kind}", "flow_stops_per_s", "times/s", stops / took_s)
+    """Add the throughput of each kind, in a cluster whose brokers are at these addresses; and that of the plain queue,
+    also as what was beside each kind: turns a minute apart differ by a fifth."""
+    say("kinds: what is loaded once")
+    _turn(addresses, count, PLAIN)
+    once = [kind for kind in KINDS if kind not in (PLAIN, NAMED)]
+    for kind in [*once, *[NAMED] * TURNS]:
+        say(f"kinds: {kind}, beside a plain one")
+        plain, _ = _turn(addresses, count, PLAIN)
+        rate, stops = _turn(addresses, count, kind)
+        for workload, found in ((f"kind-{PLAIN}", plain), (beside(kind), plain), (f"kind-{kind}", rate)):
+            into.add("manta", workload, "messages_per_s", "messages/s", found)
+        if stops:
+            into.add("manta", f"kind-{kind}", "flow_stops_per_s", "times/s", stops)
+
+
+def beside(kind: str) -> str:
+    """The workload of the plain queue whose turn came right before this kind's."""
+    return f"kind-{PLAIN}-beside-{kind}"
+
+
+def _turn(addresses: list[str], count: int, kind: str) -> tuple[float, float]:
+    """Messages a second, and how often a second flow control went on."""
+    with connect(addresses[0]) as connection:
+        connection.declare_exchange(DEAD, "fanout")
+        connection.declare_queue(DEAD)
+        connection.bind(DEAD, DEAD)
+        connection.declare_queue("of-a-kind", **KINDS[kind])
+    ahead = SENDS_AHEAD.get(kind, manta.WINDOW)
+    jobs = [
+        Job(__name__, "produce", (addresses[0], "of-a-kind", count, ahead, NAMED if kind == NAMED else "")),
+        Job(__name__, "consume", (addresses[1], "of-a-kind", count, kind == REJECTED)),
+    ]
+    produced, consumed = run(jobs)
+    with connect(addresses[0]) as connection:
+        stops = connection.queue("of-a-kind").get("flowStoppedCount", 0)
+        connection.delete_queue("of-a-kind")
+        connection.delete_queue(DEAD)
+        connection.delete_exchange(DEAD)
+    took_s = max(produced.end, consumed.end) - produced.start
+    return count / took_s, stops / took_s

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from .kinds import REJECTED, beside
 from .results import Collection, Figure
 
 OURS = "manta"
@@ -109,12 +110,12 @@ BARS = [
         True,
     ),
     *(
-        Bar(f"a {kind} queue / a plain one", (f"kind-{kind}", RATE), (OURS, "kind-plain", RATE), 0.5, None, True)
+        Bar(f"a {kind} queue / a plain one", (f"kind-{kind}", RATE), (OURS, beside(kind), RATE), 0.5, None, True)
         for kind in ("priority", "groups", "fair", "last-value", "ring", "full-ring", "limited", "held-back")
     ),
-    Bar("dead-lettering all / a plain queue", ("kind-rejected", RATE), (OURS, "kind-plain", RATE), 0.3, None, True),
+    Bar("dead-lettering all / a plain queue", ("kind-rejected", RATE), (OURS, beside(REJECTED), RATE), 0.3, None, True),
     *(
-        Bar(f"a {kind} queue / a plain one", (f"kind-{kind}", RATE), (OURS, "kind-plain", RATE), least, None, True)
+        Bar(f"a {kind} queue / a plain one", (f"kind-{kind}", RATE), (OURS, beside(kind), RATE), least, None, True)
         for kind, least in (("by-id", 0.6), ("by-name", 0.95))
     ),
     Bar("flow stops per second of a held-back queue", ("kind-held-back", "flow_stops_per_s"), None, 100, None, True),
