@@ -103,5 +103,5 @@ lock: $(STAMP) ## Renew requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --extra dev --extra bench --extra spark --extra postgres --no-header --no-annotate --quiet --output-file requirements.lock
 
 clean: ## Remove what was made
-	find actors benchmarks client examples jobs protocol store tests -name __pycache__ -prune -exec rm -rf {} +
+	find actors benchmarks client examples jobs management protocol store tests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf $(VENV) .compat build *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -22,7 +22,7 @@ import pytest
 from .test_tidy import OURS, ROOT, nodes, parsed
 
 FOLDERS = (*OURS, "examples", "tests")
-TOLD_OF = ("protocol", "store", "actors", "client", "jobs", "examples", "tests/simulation")
+TOLD_OF = ("protocol", "store", "actors", "client", "jobs", "management", "examples", "tests/simulation")
 """Folders whose README has a line for each file."""
 
 FILE = re.compile(r"(?<![\w/.*<-])(?:\.\./)*[\w-]+(?:/[\w.-]+)*\.(?:py|md)\b")

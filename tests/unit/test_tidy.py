@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OURS = ("protocol", "store", "actors", "client", "jobs", "benchmarks")
+OURS = ("protocol", "store", "actors", "client", "jobs", "management", "benchmarks")
 
 MAY_IMPORT: dict[str, set[str]] = {
     "protocol": set(),
@@ -26,6 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "actors": {"protocol", "store"},
     "client": {"protocol"},
     "jobs": {"protocol", "store"},
+    "management": {"client", "protocol"},
     "benchmarks": {"client", "protocol"},
 }
 # Inside functions only, never when the module is loaded.
@@ -158,7 +159,7 @@ ROOMS: dict[str, set[str]] = {
         "timing.py",
     },
 }
-ACYCLIC = ("protocol", "store", "actors", "client", "jobs")
+ACYCLIC = ("protocol", "store", "actors", "client", "jobs", "management")
 NAMED = ("protocol", "store", "actors", "client")
 
 # Fields of a status whose names other dictionaries have as well: what is remembered of a cluster, where a process runs,
@@ -182,7 +183,15 @@ PLAIN_TOO = {
 STATUS_READERS = ("actors", "client/cli", "protocol/supervisor")
 
 # Lines. A function without its docstring is no longer than the longest was when this was written.
-FUNCTION_LINES = {"protocol": 59, "store": 27, "actors": 58, "client": 70, "jobs": 55, "benchmarks": 50}
+FUNCTION_LINES = {
+    "protocol": 59,
+    "store": 27,
+    "actors": 58,
+    "client": 70,
+    "jobs": 55,
+    "management": 50,
+    "benchmarks": 50,
+}
 CLASS_LINES = 300
 FILE_LINES = 400
 

@@ -1,0 +1,96 @@
+"""Looks at a cluster again and again: more often while somebody watches, never for more than a share of the time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from ..client.errors import MantaError
+from ..protocol.errors import LocalError
+from ..protocol.status.cluster import ClusterStatus
+from .view import ManagementView, Row, Sample
+
+WATCHED_S, QUIET_S = 1.0, 5.0
+"""From look to look: while somebody watches, and else."""
+WATCHED_FOR_S = 15.0
+SHARE = 0.05
+"""Looks take this part of the time at most, however long one takes: a large cluster is looked at less often."""
+PATIENCE_S = 10.0
+
+AskStatus = Callable[[], Awaitable[ClusterStatus]]
+AskStatistics = Callable[[], Awaitable[Mapping[str, list[Row]]]]
+
+
+class Watcher:
+    """Feeds a view.
+
+    Args:
+        view: that of this process.
+        status: asks for the status of the members.
+        statistics: asks for the statistics of all parts.
+        clock: never goes back; seconds.
+        patience_s: so long an answer is waited for.
+    """
+
+    def __init__(
+        self, view: ManagementView, status: AskStatus, statistics: AskStatistics,
+        clock: Callable[[], float] = time.monotonic, patience_s: float = PATIENCE_S,
+    ) -> None:  # fmt: skip
+        self._view = view
+        self._status = status
+        self._statistics = statistics
+        self._clock = clock
+        self._patience_s = patience_s
+        self._watched_s = -WATCHED_FOR_S
+        self._wanted = asyncio.Event()
+        self._next_s = 0.0
+        self.looks = 0
+
+    def watched(self) -> None:
+        """Somebody has looked: for some seconds there is a look each second, from now on."""
+        self._watched_s = self._clock()
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Look until this is cancelled."""
+        while True:
+            await self.look()
+            await self._rest()
+
+    async def look(self) -> None:
+        """Look once. What is not to be had is a trouble of the view, and no error."""
+        began_s = self._clock()
+        troubles: dict[str, str] = {}
+        status, statistics = await asyncio.gather(
+            self._asked("status", self._status, troubles), self._asked("statistics", self._statistics, troubles)
+        )
+        ended_s = self._clock()
+        self._view.take(Sample(ended_s, time.time(), status, statistics or {}, troubles))
+        self.looks += 1
+        self._next_s = ended_s + (ended_s - began_s) * (1 / SHARE - 1)
+
+    async def _asked(self, what: str, ask: Callable[[], Awaitable[Any]], troubles: dict[str, str]) -> Any:
+        try:
+            return await asyncio.wait_for(ask(), self._patience_s)
+        except TimeoutError:
+            troubles[what] = f"no answer within {self._patience_s:g} s"
+        except (MantaError, LocalError, OSError) as error:
+            troubles[what] = str(error) or type(error).__name__
+        return None
+
+    async def _rest(self) -> None:
+        """Until the next look is due: sooner, once somebody watches."""
+        began_s = self._clock()
+        while True:
+            now_s = self._clock()
+            every_s = WATCHED_S if now_s - self._watched_s < WATCHED_FOR_S else QUIET_S
+            left_s = max(began_s + every_s, self._next_s) - now_s
+            if left_s <= 0:
+                return
+            self._wanted.clear()
+            try:
+                await asyncio.wait_for(self._wanted.wait(), left_s)
+            except TimeoutError:
+                return

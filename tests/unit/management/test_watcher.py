@@ -1,0 +1,117 @@
+"""Looks at a cluster: how often, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from mantamq.client.errors import Unavailable
+from mantamq.management import watcher
+from mantamq.management.view import ManagementView
+from mantamq.management.watcher import Watcher
+
+from .. import made_up_status as made
+
+
+class Clock:
+    """Goes as fast as sleepers ask; a look takes `look_s`."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def watching(clock: Clock, look_s: float = 0.01, status: Any = None, statistics: Any = None) -> Watcher:
+    async def good_status() -> Any:
+        clock.now_s += look_s
+        return made.report(made.actors())
+
+    async def good_statistics() -> Any:
+        return {"queues": [], "silent": []}
+
+    return Watcher(ManagementView(), status or good_status, statistics or good_statistics, clock)
+
+
+async def looks_in(seconds: float, one: Watcher, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many looks there are in so many seconds of the clock."""
+    end = clock.now_s + seconds
+
+    async def wait_for(awaitable: Any, timeout_s: float) -> Any:
+        if timeout_s == watcher.PATIENCE_S:
+            return await awaitable
+        awaitable.close()
+        clock.now_s += timeout_s
+        if clock.now_s >= end:
+            raise asyncio.CancelledError
+        raise TimeoutError
+
+    monkeypatch.setattr(watcher.asyncio, "wait_for", wait_for)
+    with pytest.raises(asyncio.CancelledError):
+        await one.run()
+    return one.looks
+
+
+async def test_nobody_watches_and_it_looks_each_five_seconds(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock()
+    assert await looks_in(50, watching(clock), clock, monkeypatch) in (10, 11)
+
+
+async def test_somebody_watches_and_it_looks_each_second_for_some_seconds(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock()
+    one = watching(clock)
+    one.watched()
+    assert 14 <= await looks_in(15, one, clock, monkeypatch) <= 16
+
+
+async def test_looks_that_take_long_are_rare(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock()
+    one = watching(clock, look_s=2.0)
+    one.watched()
+    assert await looks_in(200, one, clock, monkeypatch) in (5, 6)
+
+
+async def test_who_begins_to_watch_does_not_wait_for_the_next_quiet_look():
+    one = Watcher(*_of(ManagementView()))
+    task = asyncio.create_task(one.run())
+    while one.looks < 1:
+        await asyncio.sleep(0)
+    one.watched()
+    async with asyncio.timeout(3):  # a quiet one would come after five seconds
+        while one.looks < 2:
+            await asyncio.sleep(0.01)
+    task.cancel()
+
+
+def _of(view: ManagementView) -> tuple[Any, ...]:
+    async def status() -> Any:
+        return made.report(made.actors())
+
+    async def statistics() -> Any:
+        return {"queues": [], "silent": []}
+
+    return view, status, statistics
+
+
+async def test_what_is_not_to_be_had_is_a_trouble_of_the_view():
+    async def unavailable() -> Any:
+        raise Unavailable("brokers came and went")
+
+    view = ManagementView()
+    status, statistics = _of(view)[1:]
+    await Watcher(view, unavailable, statistics).look()
+    assert view.troubles == {"status": "brokers came and went"}
+    await Watcher(view, status, unavailable).look()
+    assert view.troubles == {"statistics": "brokers came and went"}
+    assert view.status is not None
+
+
+async def test_what_never_answers_is_given_up():
+    async def never() -> Any:
+        await asyncio.Event().wait()
+
+    view = ManagementView()
+    await Watcher(view, never, _of(view)[2], patience_s=0.01).look()
+    assert view.troubles == {"status": "no answer within 0.01 s"}
