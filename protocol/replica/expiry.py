@@ -81,11 +81,20 @@ class Expiries:
                     add(max(expiry[position], least_ms), position)
 
     def applied(self, event: Expire, mine: bool) -> None:
-        """Some have expired, by this broker's say or another's."""
+        """Some have expired, by this broker's say or another's; others not, since somebody had them by then."""
         for first, last in pairs(event.ranges):
             self._dispatcher.expiring.remove(first, last)
+            if mine:
+                self._look_again(first, last)
         if event.ranges and not mine:  # without any it only asks how far the stream is
             self._others_ms = self._outbox.now_ms
+
+    def _look_again(self, first: int, last: int) -> None:
+        """Of those that this broker had expire, and that are still there, no time is noted any more."""
+        expiry, again_ms = self._state.expiry, self._outbox.now_ms + self._timing.expiry_held_ms
+        for position in range(first, last + 1):
+            if position in expiry:
+                self.times.add(again_ms, position)
 
     def sweep(self) -> None:
         """Have what is due ordered to expire, or to be delayed no more, and look again when more can be."""
@@ -108,7 +117,8 @@ class Expiries:
         none and no other is at it.
 
         Returns:
-            (ranges of positions, marked as expiring; when to look again in ms, 0 for not before something changes).
+            (ranges of positions, marked as expiring, which are not found again before that is applied; when to look
+            again in ms, 0 for not before something changes).
         """
         state = self._state
         looks = self.times.drop_gone(state.expiry, self._looks)
@@ -126,8 +136,8 @@ class Expiries:
         return compress(sorted(due + delayed)), self.times.first_ms + wait_ms if self.times else 0
 
     def _take(self, until_ms: int, again_ms: int, looks: int) -> tuple[list[int], list[int]]:
-        """A slice of what has expired by then: what can go now, and what is delayed. That, and what somebody has, is
-        looked at again at that time: it may have come back."""
+        """A slice of what has expired by then: what can go now, and what is delayed. What somebody has is looked at
+        again at that time: it may have come back."""
         state, times = self._state, self.times
         expiry, available, delays = state.expiry, state.available, state.delayed
         taken = self._dispatcher.taken
@@ -135,14 +145,13 @@ class Expiries:
         due: list[int] = []
         delayed: list[int] = []
         waiting: list[int] = []
-        while times and times.first_ms <= until_ms and len(due) + len(waiting) < self._most and looks:
+        while times and times.first_ms <= until_ms and len(due) + len(delayed) + len(waiting) < self._most and looks:
             looks -= 1
             position = times.pop()
             if position not in expiry:
                 continue
             if delays and position in delays:
                 delayed.append(position)
-                waiting.append(position)
             elif (
                 position in available
                 and not (taken.count and position in taken)

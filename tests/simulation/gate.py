@@ -222,6 +222,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **{name: [(idle_queues, "STORIES", 1.0)] for name in mutants_idle.ALL},
     **{name: [(timeouts, "STORIES", 1.0)] for name in mutants_timeouts.ALL},
     **{name: [(lifetimes, "STORIES", 1.0)] for name in mutants_lifetimes.ALL},
+    "what_was_acquired_before_it_could_expire_is_forgotten": [],
     **{name: [(delays, "STORIES", 1.0)] for name in mutants_delays.ALL},
     "what_came_back_waits_as_long_each_time": _RISING,
     "no_delay_is_long_enough": _RISING,

@@ -43,4 +43,8 @@ def messages_live_a_little_longer(patch: Patch) -> None:
     patch.setattr(TimeToLive, "__init__", longer)
 
 
+def what_was_acquired_before_it_could_expire_is_forgotten(patch: Patch) -> None:
+    patch.setattr(Expiries, "_look_again", lambda self, first, last: None)
+
+
 ALL = planted(globals())

@@ -62,6 +62,7 @@ class OwnQueues:
         self._parted_us: dict[tuple[str, int], int] = {}  # (queue id, index of the event) -> when its user had gone
         self._asked: dict[tuple[str, int], tuple[str, str]] = {}  # (line, number of a command) -> queue, command
         self._attaching: dict[tuple[str, int], str] = {}  # (line, handle) -> queue
+        self._free: set[str] = set()  # names that another one has declared anew, when its user's queue had gone
         if self.some:
             watch.on_wiring.append(self._wired)
             watch.on_vacant.append(self._goes)
@@ -150,20 +151,30 @@ class OwnQueues:
         client: Client | None = self._world.clients.get(line)
         return client.user.name if isinstance(client, Line) else line
 
+    def _is_anothers(self, queue: str, source: str) -> bool:
+        return user_of(queue) not in ("", self._client(source)) and queue not in self._free
+
     def _asks(self, source: str, target: str, frame: Command) -> None:
         queue = frame.arguments.get(KEPT.get(frame.name, ""), "")
-        if user_of(queue) not in ("", self._client(source)):
+        if self._is_anothers(queue, source):
             self._asked[source, frame.number] = queue, frame.name
 
     def _answers(self, source: str, target: str, frame: Reply) -> None:
         queue, what = self._asked.pop((target, frame.number), ("", ""))
+        if (
+            what == "declare_queue"
+            and not frame.code
+            and self._watch.wiring.ids.get(queue, "") not in self._watch.wiring.clients
+        ):
+            self._free.add(queue)  # the log has it so
+            return
         # Unavailable: its broker was cut off, and has not seen how it ended.
         if queue and frame.code not in (IN_USE, NOT_FOUND, UNAVAILABLE):
             raise Violation(f"{target} is answered {frame} to {what} of {queue}, which is another's")
         self.refused += bool(queue)
 
     def _comes(self, source: str, target: str, frame: AttachReceiver) -> None:
-        if user_of(frame.queue) not in ("", self._client(source)):
+        if self._is_anothers(frame.queue, source):
             self._attaching[source, frame.handle] = frame.queue
 
     def _is_let_in(self, source: str, target: str, frame: Attached) -> None:

@@ -723,7 +723,8 @@ class Story:
         self.until(self.flows.lifted, "flow control is lifted")
         self.until(lambda: not self.watch.unanswered, "requests are answered though nobody does anything more")
         self.named.rest(self)
-        self.until(self.named.over, "the last of each name has it, and no other")
+        # One before it may look for a broker where none is any more, before it hears anything or gives up.
+        self.until(self.named.over, "the last of each name has it, and no other", HEAL_US)
         self.until(self.requests.over, "who asks has an answer or none, and no answer is left over")
         self.requests.leave()
         self.own_queues.leave()

@@ -12,7 +12,7 @@ from mantamq.protocol.replica.expiry import Expiries
 from mantamq.protocol.replica.own_events import OwnEvents
 from mantamq.protocol.replica.timetable import Timetable
 from mantamq.protocol.timing import DEFAULT_TIMING
-from mantamq.protocol.wire.events import Enqueue, Expire, Own, Purge
+from mantamq.protocol.wire.events import Acquire, Enqueue, Expire, Own, Purge, Release
 
 from tests.unit.replica_outbox import KeptOutbox
 
@@ -73,6 +73,18 @@ def test_a_message_that_is_with_a_consumer_expires_if_it_comes_back():
     dispatcher.taken.remove(1, 1)
     assert found.due("b1", 3000) == ([2, 2], 2500 + DEFAULT_TIMING.expiry_held_ms)
     assert found.due("b1", 2500 + DEFAULT_TIMING.expiry_held_ms) == ([1, 1], 0)
+
+
+def test_what_was_acquired_before_its_expiry_was_ordered_expires_if_it_comes_back():
+    found, _, _ = expiries("b2")
+    state, held_ms = found._state, DEFAULT_TIMING.expiry_held_ms
+    assert found.due("b2", 2500)[0] == [1, 1]
+    assert state.apply(Acquire("b2", 1, 1, [1, 1, 1])).effective  # ordered before it
+    expire = Expire(2500, [1, 1])
+    state.apply(expire)
+    found.applied(expire, True)
+    assert state.apply(Release("b2", 1, [1, 1, 1])).effective
+    assert found.due("b2", 2500 + held_ms) == ([1, 2], 0)
 
 
 def test_what_a_consumer_has_for_long_is_looked_at_once_in_a_while():
