@@ -23,7 +23,7 @@ from ..protocol.errors import LocalError
 from ..protocol.limits import DEFAULT
 from ..protocol.status.cluster import ClusterStatus
 from ..protocol.status.machines import BrokerStatus
-from .config import ClusterBook, ClusterConfig, EventsConfig, StoreConfig, chosen_limits
+from .config import ClusterBook, ClusterConfig, EventsConfig, ManagementConfig, StoreConfig, chosen_limits
 from .ray_control import bound, door, local_ray
 from .ray_control.local_ray import start_ray_head, stop_ray_head
 from .ray_control.placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
@@ -43,6 +43,8 @@ __all__ = ["Cluster", "NotThere", "find_cluster", "start_cluster", "start_ray_he
 log = logging.getLogger(__name__)
 
 NAMESPACE = "mantamq"
+PAGE_PORT = 15672
+"""Where those who run brokers look for a page: RabbitMQ's is there."""
 CHANGE_S = 600.0
 """How long a broker may take to join or leave: it may have much to copy."""
 _LOOK_S = 0.1
@@ -63,6 +65,7 @@ class Cluster:
         token: what clients must present; "" for none.
         namespace: the Ray namespace.
         data: the directory, on each node, where durable queues are kept; "" for none.
+        paged: it has a page; `status` says where.
         notes: what its start had to say: a new store, directories that were refused.
     """
 
@@ -76,6 +79,7 @@ class Cluster:
         self.namespace = book.namespace
         self.id = book.cluster
         self.data = book.data
+        self.paged = book.paged
         self.notes = list(book.notes)
 
     def __repr__(self) -> str:
@@ -298,6 +302,7 @@ def start_cluster(
     catalog: str = "",
     queue_limit: int = 0,
     memory_watermark: float = DEFAULT.memory_share,
+    management: int | str | None = None,
 ) -> Cluster:
     """Start a cluster and wait until it is ready. With `data` it goes on with what was kept there.
 
@@ -339,6 +344,8 @@ def start_cluster(
         memory_watermark: flow control holds all producers back while a broker's processes have more memory than that:
             bytes, or a share (up to 1) of the machine's memory, or of its container's if that is less, of which the
             brokers there have equal parts; 0: whatever they have.
+        management: port of the page on loopback, beside the first broker; 0: any; "auto": 15672, or any if that is
+            taken; None or "off": there is none. `mantamq up` asks for "auto".
 
     Raises:
         LocalError: wrong arguments, no Ray, a cluster there already, or stores that cannot be used: nothing was changed
@@ -348,6 +355,7 @@ def start_cluster(
     config = ClusterConfig(
         token=token or "", slice_ms=slice_ms, spares=spares, queue_actors_max=queue_actors_max or 1,
         client_port=client_port or 0, bind=bind or "", events=_events(events, events_keep_days, events_keep_gb),
+        management=_page(management),
         rebalance=rebalance, limits=chosen_limits(max_message_bytes, queue_limit, memory_watermark),
         store=_stored(
             data, container_bytes=container_bytes, containers=containers,
@@ -359,11 +367,10 @@ def start_cluster(
     say = progress or (lambda text: None)
     owns_ray = _in_ray(address, namespace, num_cpus, say)
     config = _fitting(config, bind is None and owns_ray, queue_actors_max is None, brokers or BROKERS)
-    hosts = len({node.host for node in broker_nodes(alive_nodes())})
     try:
         if not (not owns_ray and address != "local" if detached is None else detached):
             config = replace(config, program=bound.this_program())
-        cluster = _started(namespace, Plan.of(brokers or 0, config, hosts), say, owns_ray)
+        cluster = _started(namespace, Plan.of(brokers or 0, config, _hosts()), say, owns_ray)
     except BaseException:
         if owns_ray:
             ray.shutdown()
@@ -372,6 +379,22 @@ def start_cluster(
         atexit.register(cluster.stop)
     say(f"running: {', '.join(cluster.addresses)}")
     return cluster
+
+
+def _page(management: int | str | None) -> ManagementConfig:
+    if management in (None, "off"):
+        return ManagementConfig()
+    if management == "auto":
+        return ManagementConfig(port=PAGE_PORT, elsewhere=True)
+    try:
+        return ManagementConfig(port=int(management or 0))
+    except ValueError:
+        raise LocalError(f"the page's port is a number, auto or off, not {management!r}") from None
+
+
+def _hosts() -> int:
+    """On how many hosts brokers may be."""
+    return len({node.host for node in broker_nodes(alive_nodes())})
 
 
 def _fitting(config: ClusterConfig, local: bool, chosen_here: bool, brokers: int) -> ClusterConfig:

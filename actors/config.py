@@ -60,6 +60,32 @@ class EventsConfig(Config, frozen=True, kw_only=True):
     keep_bytes: int = 10 * 1024**3
 
 
+class ManagementConfig(Config, frozen=True, kw_only=True):
+    """The page of a cluster, and what is asked for by HTTP.
+
+    Attributes:
+        port: where it listens; 0: any; -1: there is none.
+        host: what it binds: loopback, so that only programs on its host can ask.
+        elsewhere: nobody has named the port: another one will do as well, and is no trouble.
+    """
+
+    port: int = -1
+    host: str = "127.0.0.1"
+    elsewhere: bool = False
+
+    def check(self) -> None:
+        """Asked when the choice is made.
+
+        Raises:
+            LocalError: there is no such port.
+        """
+        if not -1 <= self.port < PORTS:
+            raise LocalError(
+                f"the page's port is 1 to {PORTS - 1:,}, or 0 for any, not {self.port} (`mantamq up --management`, "
+                "start_cluster(management=...))"
+            )
+
+
 class StoreConfig(Config, frozen=True, kw_only=True):
     """The stores of a cluster: all brokers have one, or none.
 
@@ -157,6 +183,7 @@ class ClusterConfig(Config, frozen=True, kw_only=True):
         program: Ray's id of the job whose end is the cluster's; "": it outlives the program that started it.
         limits: the bounds that its processes keep (`chosen_limits`).
         timing: the times that they keep.
+        management: the page.
     """
 
     token: str = ""
@@ -171,6 +198,7 @@ class ClusterConfig(Config, frozen=True, kw_only=True):
     limits: Limits = DEFAULT
     timing: Timing = DEFAULT_TIMING
     store: StoreConfig = StoreConfig()
+    management: ManagementConfig = ManagementConfig()
 
     def check(self, brokers: int) -> None:
         """Asked when the choice is made, for a cluster that begins with this number of brokers; never again.
@@ -195,6 +223,7 @@ class ClusterConfig(Config, frozen=True, kw_only=True):
             )
         self.check_ports(brokers)
         self.store.check(brokers)
+        self.management.check()
 
     def check_ports(self, brokers: int) -> None:
         """Asked when a broker joins, too.
@@ -336,6 +365,19 @@ class TapConfig(Config, frozen=True, kw_only=True):
     folder: str
 
 
+class ManagementNodeConfig(Config, frozen=True, kw_only=True):
+    """Attributes:
+    management: the operator's choice.
+    brokers: client addresses to ask first.
+    token: what clients must present; "" admits everybody.
+    """
+
+    member: MemberConfig
+    management: ManagementConfig
+    brokers: tuple[str, ...] = ()
+    token: str = ""
+
+
 class StoreNodeConfig(Config, frozen=True, kw_only=True):
     """Attributes:
     broker: whose store it is.
@@ -369,6 +411,7 @@ class ClusterBook(Config, frozen=True, kw_only=True):
         notes: what the operator should know of the start: a new store, directories that were refused.
         data: the directory of its stores; "": none.
         events: the directory of its events; "": it keeps none.
+        paged: it has a page, wherever that is.
     """
 
     cluster: str
@@ -382,3 +425,4 @@ class ClusterBook(Config, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     data: str = ""
     events: str = ""
+    paged: bool = False

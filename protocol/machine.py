@@ -24,6 +24,8 @@ OWNERSHIP2 = "ownership2"
 """The two that rotate the consume locks: one is on duty, the other stands by (`lock/duty.py`)."""
 EVENTS = "events"
 """The tap, which keeps the event table."""
+MANAGEMENT = "management"
+"""The page."""
 
 
 def is_sequencer(peer: str) -> bool:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 
-from ...protocol.machine import EVENTS, broker_of, is_ownership, is_sequencer, is_store
+from ...protocol.machine import EVENTS, MANAGEMENT, broker_of, is_ownership, is_sequencer, is_store
 from ...protocol.supervisor.supervision import Supervision
 from ...protocol.supervisor.turns import Turns
 from .announcer import Announcer
@@ -62,6 +62,8 @@ class Healer:
         for broker in book.of("BrokerNode"):
             if not book[broker].serving:
                 self._announcer.serve_when_joined(broker)
+        if self._record.config.management.port >= 0 and MANAGEMENT not in book:
+            self._turns.add(MANAGEMENT)  # it begins when everything else is there, as if it had died
         self._tasks.spawn(self._heal_all())
         self._shell.begin()
 
@@ -70,7 +72,8 @@ class Healer:
 
     def under_way(self) -> list[str]:
         """The actors that are being replaced, and why none is."""
-        names = [name for name in self._turns.names() if name != EVENTS and not self._record.leaves(name)]
+        names = [name for name in self._turns.names() if name not in (EVENTS, MANAGEMENT)]
+        names = [name for name in names if not self._record.leaves(name)]
         awaited, failures = self._homes.awaited, self._record.store_failures
         names = [name for name in names if not failures.down(broker_of(name))]
         found = [awaited.get(name) or f"{name} has died and is being replaced" for name in names]
@@ -128,6 +131,8 @@ class Healer:
             await replacer.ownership(name)
         elif name == EVENTS:
             await replacer.events()
+        elif name == MANAGEMENT:
+            await replacer.management()
         elif name not in self._record.book:
             return
         elif "." not in name:

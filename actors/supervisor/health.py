@@ -17,6 +17,7 @@ from ...protocol.status.machines import BrokerStatus, CondemnedStatus, OfficeSta
 from ...protocol.status.members import (
     AnyMember,
     BrokerMember,
+    ManagementMember,
     OwnershipMember,
     ReplicaMember,
     SequencerMember,
@@ -48,7 +49,8 @@ def sequencers(actors: Iterable[AnyMember]) -> list[SequencerStatus]:
 def complaints(plan: Plan, actors: list[AnyMember]) -> list[str]:
     """Reasons why the cluster is not whole; none when it is."""
     known = {actor.name for actor in actors}
-    actors = [a for a in actors if not isinstance(a, TapMember)]  # its absence is a warning: `tap_life.warnings`
+    # The absence of these two is a warning: `tap_life.warnings`, `management_life.warnings`.
+    actors = [a for a in actors if not isinstance(a, TapMember | ManagementMember)]
     leading, gone, there = leader(actors), lost(actors), brokers(actors)
     wrong = [str(loss) for loss in gone] + _silent(actors)
     for actor in actors:

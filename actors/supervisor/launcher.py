@@ -18,13 +18,14 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from ...protocol.machine import EVENTS, SEQUENCER, store_of
+from ...protocol.machine import EVENTS, MANAGEMENT, SEQUENCER, store_of
 from ...protocol.supervisor.layout import Node
 from ...protocol.supervisor.store_words import StoreWord
 from ...protocol.supervisor.turns import Turns
 from ..config import (
     BrokerConfig,
     Config,
+    ManagementNodeConfig,
     MemberConfig,
     OwnershipConfig,
     ReplicaConfig,
@@ -40,6 +41,7 @@ from ..members.store_node import StoreNode, StoreRefused
 from ..ray_control.placement import Placement
 from ..ray_control.ray_handles import Teller
 from .address_book import BookEntry, broker_of, fresh
+from .lookout import Lookout
 from .orders import Orders
 from .plan import number_of
 from .record import ClusterRecord
@@ -280,6 +282,24 @@ class Launcher:
         await self.verify(EVENTS, VERIFY_S)
         await self.start_tap()
         self._overseer.mind(EVENTS)
+
+    async def launch_management(self, node: Node) -> None:
+        """The page's process, which begins. One that cannot is no process of the cluster."""
+        from ..members.management_node import ManagementNode
+
+        record, chosen = self._record, self._record.config
+        self.new(ManagementNode, MANAGEMENT, node)
+        try:
+            await self.verify(MANAGEMENT, VERIFY_S)
+            config = ManagementNodeConfig(
+                member=self._member(MANAGEMENT, 0), management=chosen.management, token=chosen.token,
+                brokers=tuple(record.book.serving().values()),
+            )  # fmt: skip
+            await self._start(MANAGEMENT, fresh(), config, Lookout(self._placement))
+        except BaseException:
+            self.drop(MANAGEMENT)
+            raise
+        self._overseer.mind(MANAGEMENT)
 
     async def launch_broker(self, broker: str, node: Node, replicas: int, gently: bool = False) -> list[str]:
         """The processes of a broker that is started again or joins; returns the names of its replicas.

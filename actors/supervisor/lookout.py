@@ -34,6 +34,24 @@ ACTORS_S = 1.5
 ASKED_S = 1.0
 
 
+class Lookout:
+    """A picklable callable: the status of the cluster, for one of its processes that sees it from outside."""
+
+    def __init__(self, placement: Placement) -> None:
+        self._placement = placement
+
+    def __call__(self) -> ClusterStatus:
+        """Blocks for some seconds where the supervisor does not answer.
+
+        Raises:
+            LocalError: actors are there and none says anything, or none is there.
+        """
+        found = by_names(self._placement)
+        if found is None:
+            raise LocalError("no process of the cluster is known to Ray any more")
+        return found
+
+
 def by_names(placement: Placement) -> ClusterStatus | None:
     """The status of the cluster that Ray knows by its actors' names; None when there is none.
 

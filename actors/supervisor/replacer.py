@@ -1,7 +1,7 @@
 """Starts an actor in the place of one that has gone, on a host that answers.
 
 sequencer   a new standby, on another host than the one that leads
-the tap     where it was, if that node answers
+the tap     where it was, if that node answers; the page, too, which begins beside the first broker
 Ownership   there too, but not on the host of the other one
 a broker    its store and its replicas end with it; all begin again, blank or with what the store has, and clients are
             told when it has the wiring
@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable
 
 from ...protocol.errors import LocalError
-from ...protocol.machine import EVENTS, is_sequencer
+from ...protocol.machine import EVENTS, MANAGEMENT, is_sequencer
 from ...protocol.supervisor.layout import for_ownership, for_sequencer
 from ...protocol.supervisor.turns import Turns
 from ..members.sequencer import Sequencer
@@ -99,6 +99,16 @@ class Replacer:
         await self._launcher.end(EVENTS)
         await self._launcher.launch_tap(await self._nodes.for_broker(book[EVENTS].node))
         await self._orders.give_all([*book.of("BrokerNode"), *book.replicas()], "meet", {EVENTS: book[EVENTS].peers})
+        await self._announcer.tell()
+
+    async def management(self) -> None:
+        """On the node where it was, if that answers: people have its address."""
+        book = self._record.book
+        node = book[book.of("BrokerNode")[0]].node
+        if MANAGEMENT in book:
+            node = book[MANAGEMENT].node
+            await self._launcher.end(MANAGEMENT)
+        await self._launcher.launch_management(await self._nodes.for_broker(node))
         await self._announcer.tell()
 
     async def replica(self, name: str) -> None:

@@ -50,7 +50,7 @@ from ...protocol.supervisor.supervision_deeds import (
 from ...protocol.supervisor.turns import Turns
 from ..ray_control.placement import Placement, alive_nodes, current_place
 from ..ray_control.ray_handles import ActorDied, ActorGone
-from . import tap_life
+from . import management_life, tap_life
 from .address_book import broker_of, is_broker
 from .orders import Orders
 from .reach import Reach
@@ -242,11 +242,11 @@ class SupervisionShell:
         self._give(Confirmed(broker, asked_ms, holder, found["settled"], linked, tuple(found["ballot"])))
 
     def _asked(self) -> list[str]:
-        """All that are asked: brokers for confirmation; sequencers, Ownerships, the tap, and replicas without a link to
+        """All that are asked: brokers for confirmation; sequencers, Ownerships, tap, page, replicas without a link to
         their broker how they are: such a replica was given up by its broker, or is about to begin or to end."""
         book = self._record.book
         parted = [n for n in book.replicas() if n not in self._seen.get(broker_of(n), (n,))]
-        roles = ("BrokerNode", "Sequencer", "Ownership", tap_life.ROLE)
+        roles = ("BrokerNode", "Sequencer", "Ownership", tap_life.ROLE, management_life.ROLE)
         return [name for name in [*(n for role in roles for n in book.of(role)), *parted] if book[name].inc]
 
     async def _watch_one(self, name: str) -> None:

@@ -30,7 +30,7 @@ from ..members.moves import moved
 from ..members.shell import Retired
 from ..ray_control import bound
 from ..ray_control.placement import Placement, alive_nodes, current_place
-from . import tap_life
+from . import management_life, tap_life
 from .address_book import AddressBook
 from .announcer import Announcer
 from .clean_stop import CleanStop
@@ -192,6 +192,7 @@ class Supervisor:
             notes=tuple(record.notes),
             data=record.config.store.data,
             events=record.config.events.directory,
+            paged=record.config.management.port >= 0,
             pids={self.name: os.getpid()} | {name: entry.pid for name, entry in book.items() if entry.pid},
         )
 
@@ -225,6 +226,7 @@ class Supervisor:
             lost=[loss.report() for loss in lost(actors)],
             warnings=self._rebalancer.warnings(actors)
             + tap_life.warnings(self._record.config.events.directory, actors)
+            + management_life.warnings(self._record.config.management, actors)
             + store_warnings(actors)
             + stranger_warnings(actors),
             moved=moved(actors),

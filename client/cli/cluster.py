@@ -10,6 +10,7 @@ from ...protocol.errors import LocalError
 from ...protocol.limits import MESSAGE_BYTES
 from ...protocol.status.cluster import ClusterStatus
 from .console import Json, Namespace, Ray, agree, asker, err, leave_ray, meant, out, running, say, show, size
+from .page import page_of
 from .status import held_queues
 
 Start = Annotated[
@@ -110,6 +111,7 @@ def up(
     catalog: Annotated[str, typer.Option(help="first part of its schemas' names in PostgreSQL")] = "",
     queue_limit: Annotated[str, typer.Option(callback=_size, help="of queues that name none; 0: none")] = "0",
     memory_watermark: Annotated[str, typer.Option(callback=_watermark, help="flow control above it; 2GiB, 0")] = "40%",
+    management: Annotated[str, typer.Option(help="port of the page; auto: 15672 if that is free; off: none")] = "auto",
     as_json: Json = False,
 ) -> None:
     """Start a cluster, or go on with the one that was stopped: on a running Ray cluster, or on a Ray of its own that
@@ -143,7 +145,8 @@ def up(
                 brokers=brokers, address=address, namespace=namespace, detached=True, token=token, slice_ms=slice_ms,
                 spares=spares, client_port=client_port or None, bind=bind or None, events=table,
                 events_keep_days=events_keep_days, events_keep_gb=events_keep_gb,
-                progress=progress.update, rebalance=rebalance, connect=connect, catalog=catalog, **sizes, **kept,
+                progress=progress.update, rebalance=rebalance, connect=connect, catalog=catalog,
+                management=management, **sizes, **kept,
             )  # fmt: skip
         except BaseException:
             if own:
@@ -151,8 +154,7 @@ def up(
                 local_ray.stop_ray_head()
             raise
     address = _note(cluster, address, namespace, own)
-    warnings = [*cluster.notes, *cluster.report().warnings, *([] if events else _per_host(cluster, table))]
-    _tell(cluster, address, namespace, warnings, as_json)
+    _tell(cluster, address, namespace, "" if events else table, as_json)
 
 
 def _note(cluster: Any, address: str, namespace: str, own: bool) -> str:
@@ -174,12 +176,14 @@ def _note(cluster: Any, address: str, namespace: str, own: bool) -> str:
     return address
 
 
-def _tell(cluster: Any, address: str, namespace: str, warnings: list[str], as_json: bool) -> None:
-    """What runs now, and where."""
+def _tell(cluster: Any, address: str, namespace: str, table: str, as_json: bool) -> None:
+    """What runs now, and where. `table`: where events go if nobody has said so."""
+    page = page_of(cluster)
+    warnings = [*cluster.notes, *cluster.report().warnings, *(_per_host(cluster, table) if table else [])]
     if as_json:
         members = {
             "address": address, "namespace": namespace, "members": cluster.addresses, "warnings": warnings,
-            "data": cluster.data,
+            "data": cluster.data, "page": page,
         }  # fmt: skip
         say("", members, True)
         return
@@ -188,6 +192,8 @@ def _tell(cluster: Any, address: str, namespace: str, warnings: list[str], as_js
          ["broker", "clients connect to"], False)  # fmt: skip
     for line in warnings:
         err.print(f"warning: {line}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+    if page:
+        out.print(f"the page is at {page}", highlight=False, markup=False, soft_wrap=True)
     kept = f"durable queues are kept in {cluster.data}" if cluster.data else "all is in memory: no queue can be durable"
     out.print(kept, highlight=False, markup=False, soft_wrap=True)
     out.print("Try `mantamq queue add orders`, `mantamq status`; stop it with `mantamq down`.", markup=False)

@@ -14,9 +14,17 @@ from rich.text import Text
 from ...protocol.machine import OWNERSHIP
 from ...protocol.sequencer.election import PREPARING, STANDBY
 from ...protocol.status.cluster import ClusterStatus, MovedStatus, SupervisorStatus
-from ...protocol.status.machines import BrokerStatus, QueueStatus, SequencerStatus, StreamStatus, TapStatus
+from ...protocol.status.machines import (
+    BrokerStatus,
+    ManagementStatus,
+    QueueStatus,
+    SequencerStatus,
+    StreamStatus,
+    TapStatus,
+)
 from ...protocol.status.members import (
     AnyMember,
+    ManagementMember,
     OwnershipMember,
     ReplicaMember,
     SequencerMember,
@@ -161,7 +169,7 @@ def _others(cluster: ClusterStatus) -> Sheet:
     table = table_of("order and care", ["actor", "state", "pid", "host"], ("pid",))
     leading = leader(cluster)
     for actor in cluster.actors:
-        if isinstance(actor, SequencerMember | OwnershipMember | TapMember):
+        if isinstance(actor, SequencerMember | OwnershipMember | TapMember | ManagementMember):
             word, color = _word(actor, leading)
             table.add_row(actor.name, Text(word, color), str(actor.pid), Text(actor.host))
     one = cluster.supervisor
@@ -178,7 +186,9 @@ def _office(supervisor: SupervisorStatus) -> tuple[str, str]:
     return f"{number}confirmed by a majority of the brokers: replaces what dies", GOOD
 
 
-def _word(actor: SequencerMember | OwnershipMember | TapMember, leading: SequencerStatus | None) -> tuple[str, str]:
+def _word(
+    actor: SequencerMember | OwnershipMember | TapMember | ManagementMember, leading: SequencerStatus | None
+) -> tuple[str, str]:
     if not actor.alive:
         return "no answer", BAD
     if actor.machine is UNSET:
@@ -186,6 +196,8 @@ def _word(actor: SequencerMember | OwnershipMember | TapMember, leading: Sequenc
     if isinstance(actor, OwnershipMember):
         return ("moves the consume locks", GOOD) if actor.name == _on_duty(leading) else ("stands by", GOOD)
     machine = actor.machine
+    if isinstance(machine, ManagementStatus):
+        return f"the page at http://{machine.address}", SOON if machine.trouble or machine.missed else GOOD
     if isinstance(machine, TapStatus):
         return f"{machine.events:,} events in {machine.rows:,} rows", SOON if machine.dropped else GOOD
     if machine.role == STANDBY:

@@ -1,4 +1,4 @@
-"""What each machine reports of itself: sequencer, broker, hosted queues, Ownership, tap.
+"""What each machine reports of itself: sequencer, broker, hosted queues, Ownership, tap, page.
 
 States that another program may add to are strings here, and compared with the constants of the room they belong to.
 Times that end in `_ms` are in milliseconds, sizes that end in `_bytes` in bytes.
@@ -369,3 +369,22 @@ class TapStatus(StatusStruct, kw_only=True):
     rows: int = 0
     unwritten: int = 0
     error: str = ""
+
+
+# ---- the page
+
+
+class ManagementStatus(StatusStruct, kw_only=True):
+    """The page, and what is asked for by HTTP.
+
+    Attributes:
+        address: "host:port" where it is.
+        looks: how often it has looked at the cluster.
+        trouble: why it is not where it was to be, "" if it is.
+        missed: what its last look did not have -> why.
+    """
+
+    address: str
+    looks: int
+    trouble: str = ""
+    missed: dict[str, str] = {}

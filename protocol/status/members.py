@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from ..errors import LocalError
 from .base import StatusStruct
-from .machines import BrokerStatus, OwnershipStatus, QueueStatus, SequencerStatus, TapStatus
+from .machines import BrokerStatus, ManagementStatus, OwnershipStatus, QueueStatus, SequencerStatus, TapStatus
 from .stores import StoreStatus
 
 M = TypeVar("M")
@@ -138,6 +138,10 @@ class TapMember(MemberStatus[TapStatus]):
     """An EventTap."""
 
 
+class ManagementMember(MemberStatus[ManagementStatus]):
+    """A ManagementNode."""
+
+
 class StoreMember(MemberStatus[StoreStatus]):
     """A StoreNode."""
 
@@ -157,6 +161,7 @@ KIND_OF_ROLE: dict[str, type[AnyMember]] = {
     "Ownership": OwnershipMember,
     "QueueReplica": ReplicaMember,
     "EventTap": TapMember,
+    "ManagementNode": ManagementMember,
     "StoreNode": StoreMember,
     "BrokerNode": BrokerMember,
 }

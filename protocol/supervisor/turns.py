@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..machine import EVENTS, OWNERSHIP, SEQUENCER, broker_of, is_ownership, is_sequencer
+from ..machine import EVENTS, MANAGEMENT, OWNERSHIP, SEQUENCER, broker_of, is_ownership, is_sequencer
 
 
 class Turns:
@@ -66,4 +66,4 @@ def _fate(name: str) -> str:
 
 
 def _rank(name: str) -> tuple[bool, bool, bool, bool]:
-    return name == EVENTS, not is_sequencer(name), not is_ownership(name), "." in name
+    return name in (EVENTS, MANAGEMENT), not is_sequencer(name), not is_ownership(name), "." in name

@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 
 def place(path: str) -> Path:
     """Where a file is that the page names."""
-    return ROOT / path if path.startswith(("actors/", "client/")) else ROOT / "protocol" / path
+    return ROOT / path if path.startswith(("actors/", "client/", "management/")) else ROOT / "protocol" / path
 
 
 def missing(text: str) -> list[str]:
@@ -39,7 +39,7 @@ def test_every_file_of_the_architecture_is_there():
 def test_every_actor_frame_and_event_has_that_name():
     text = PAGE.read_text("utf-8")
     actors = re.findall(r"\| `(\w+)` \| `([\w/]+\.py)` \|", text)
-    assert len(actors) == 7
+    assert len(actors) == 8
     for actor, path in actors:
         assert f"class {actor}" in place(path).read_text("utf-8")
     kinds = {kind.__name__ for kind in (*KIND_OF, *AnyEvent.__args__)}

@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # Inside functions only, never when the module is loaded.
 MAY_IMPORT_LATE: dict[str, set[str]] = {
+    "actors/members/management_node.py": {"management"},  # which it serves: no other process pays for it
     "client": {"actors"},  # to start or find a cluster; a client of "host:port" must not pay for Ray
     "client/cli/analyze.py": {"jobs"},  # the one command that needs Spark
     "client/cli/store.py": {"store"},  # what it shows: the only command that opens files of brokers
@@ -200,6 +201,7 @@ MAY_BE_DEAD = {
         ("connection_made", "connection_lost", "data_received", "pause_writing", "resume_writing"),
         "asyncio calls it by this name",
     ),
+    "capture_signals": "uvicorn calls it by this name",
     "header": "a replica's way to read a message, for the first kind of queue that goes by one",
 }
 MAY_SHARE_NAME = {

@@ -13,6 +13,8 @@ from mantamq.actors.config import (
     ClusterConfig,
     Config,
     EventsConfig,
+    ManagementConfig,
+    ManagementNodeConfig,
     MemberConfig,
     OwnershipConfig,
     ReplicaConfig,
@@ -33,13 +35,14 @@ from ray import cloudpickle
 
 TIMING = Timing(evict_ms=3500)
 EVENTS = EventsConfig(directory="/events", keep_s=5.0, keep_bytes=6)
+MANAGEMENT = ManagementConfig(port=15672, host="10.0.0.1", elsewhere=True)
 STORE = StoreConfig(
     data="/data", catalog="sqlite", catalog_name="mine", container_bytes=1 << 20, containers=3, gather_bytes=4096, reserve_bytes=5, wait_s=6.0,
     node_wait_s=7.0, wait_for=2, restart=True,
 )  # fmt: skip
 CHOSEN = ClusterConfig(
     token="open sesame", slice_ms=9, spares=3, queue_actors_max=4, client_port=5000, bind="10.0.0.1", events=EVENTS,
-    rebalance=False, program="01", limits=chosen_limits(5000), timing=TIMING, store=STORE,
+    rebalance=False, program="01", limits=chosen_limits(5000), timing=TIMING, store=STORE, management=MANAGEMENT,
 )  # fmt: skip
 MEMBER = MemberConfig(
     credentials=Credentials("c", b"\x00secret\xff", "b1", 1 << 47, 7), bind="10.0.0.1",
@@ -48,6 +51,7 @@ MEMBER = MemberConfig(
 ALL: list[Config] = [
     EVENTS,
     STORE,
+    MANAGEMENT,
     CHOSEN,
     MEMBER,
     SequencerConfig(member=MEMBER, voters=("b1", "b2"), leading=True),
@@ -58,6 +62,7 @@ ALL: list[Config] = [
     ),
     ReplicaConfig(member=MEMBER, broker="b1", events=True, store="/data/b1"),
     TapConfig(member=MEMBER, events=EVENTS, folder="/events/c"),
+    ManagementNodeConfig(member=MEMBER, management=MANAGEMENT, brokers=("10.0.0.1:5000",), token="open sesame"),
     StoreNodeConfig(member=MEMBER, broker="b1", store=STORE, node="n1", birth=True),
     WatchConfig(
         placement=Placement("here"), state=b"secret", rank=1, brokers=("b1", "b2"), successor=b"Supervisor"
@@ -65,13 +70,14 @@ ALL: list[Config] = [
     ClusterBook(
         cluster="c", namespace="mantamq", stage="running", token="open sesame", addresses={"b1": "10.0.0.1:5"},
         nodes={"b1": "n1"}, program="01", pids={"b1": 7}, notes=("new store in /data",), data="/data",
-        events="/events",
+        events="/events", paged=True,
     ),
     Plan(config=CHOSEN, members=("b1", "b3"), hosts=2, moving=("b1", 2), asked=2),
 ]  # fmt: skip
 FIRST: dict[str, set[str]] = {
     "EventsConfig": set(),
     "StoreConfig": set(),
+    "ManagementConfig": set(),
     "ClusterConfig": set(),
     "MemberConfig": {"credentials", "bind"},
     "SequencerConfig": {"member", "voters", "leading"},
@@ -79,6 +85,7 @@ FIRST: dict[str, set[str]] = {
     "BrokerConfig": {"member", "client_port", "voters", "blank"},
     "ReplicaConfig": {"member", "broker"},
     "TapConfig": {"member", "events", "folder"},
+    "ManagementNodeConfig": {"member", "management"},
     "StoreNodeConfig": {"member", "broker", "store"},
     "ClusterBook": {"cluster", "namespace", "stage", "token", "addresses", "nodes", "program", "pids"},
     "WatchConfig": {"placement", "state", "rank", "brokers", "successor"},

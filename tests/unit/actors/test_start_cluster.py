@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from mantamq.actors import cluster
-from mantamq.actors.config import ClusterBook, ClusterConfig, EventsConfig, StoreConfig
+from mantamq.actors.config import ClusterBook, ClusterConfig, EventsConfig, ManagementConfig, StoreConfig
 from mantamq.actors.supervisor.plan import Plan
 from mantamq.client.cli import app
 from mantamq.protocol.errors import LocalError
@@ -26,6 +26,7 @@ DEFAULTS = {
     "events_keep_days": 7.0, "events_keep_gb": 10.0, "max_message_bytes": 8 * 1024 * 1024, "rebalance": True,
     "progress": None, "data": None, "restart": False, "wait_s": 15.0, "wait_for": 0, "container_bytes": 1 << 24,
     "containers": 2, "reserve_bytes": 256 << 20, "connect": "sqlite", "catalog": "", "queue_limit": 0, "memory_watermark": 0.4,
+    "management": None,
 }  # fmt: skip
 
 
@@ -94,7 +95,7 @@ def test_each_argument_has_its_place(made_up: MadeUpRay) -> None:
         brokers=2, token="t", slice_ms=9, spares=3, queue_actors_max=4, client_port=5000, bind="0.0.0.0",
         events="s3://bucket/events", events_keep_days=0.5, events_keep_gb=0.5, max_message_bytes=5000, rebalance=False,
         detached=True, data="/disk/../data", restart=True, wait_s=1.5, wait_for=2, container_bytes=1 << 20, containers=3,
-        reserve_bytes=4096, connect="log", catalog="mine", queue_limit=9999, memory_watermark=1 << 30,
+        reserve_bytes=4096, connect="log", catalog="mine", queue_limit=9999, memory_watermark=1 << 30, management=0,
     )  # fmt: skip
     events = EventsConfig(directory="s3://bucket/events", keep_s=43200.0, keep_bytes=1 << 29)
     config = ClusterConfig(
@@ -104,6 +105,7 @@ def test_each_argument_has_its_place(made_up: MadeUpRay) -> None:
             data="/data", restart=True, wait_s=1.5, wait_for=2, container_bytes=1 << 20, containers=3, reserve_bytes=4096,
             catalog="log", catalog_name="mine",
         ),
+        management=ManagementConfig(port=0),
     )  # fmt: skip
     assert plan == Plan(config=config, members=("b1", "b2"), hosts=2, asked=2)
 
@@ -121,6 +123,8 @@ def test_each_argument_has_its_place(made_up: MadeUpRay) -> None:
             {"memory_watermark": 1.5},
             "a share of the machine's memory, up to 1, or at least 268,435,456 bytes .* not 1.5",
         ),
+        ({"management": "here"}, "the page's port is a number, auto or off, not 'here'"),
+        ({"management": 65536}, "the page's port is 1 to 65,535, or 0 for any, not 65536"),
         ({"memory_watermark": -0.1}, "or 0 for none, not -0.1"),
         ({"queue_limit": -1}, "1,024 bytes or more, or 0 for none, not -1"),
         ({"slice_ms": "20"}, "not of its type"),
@@ -168,6 +172,7 @@ def test_up_chooses_what_start_cluster_does_and_outlives_its_program(
 ) -> None:
     told = up(monkeypatch, tmp_path)
     assert told.pop("address") == "10.0.0.1:6379" and told.pop("detached") is True and told.pop("events") == "off"
+    assert told.pop("management") == "auto"
     assert told.pop("data") == f"{tmp_path}/data", "it keeps a store unless it is told not to"
     assert told == {name: DEFAULTS[name] for name in told}
     assert set(DEFAULTS) - set(told) - {"data"} == {
@@ -176,6 +181,7 @@ def test_up_chooses_what_start_cluster_does_and_outlives_its_program(
         "events",
         "queue_actors_max",
         "num_cpus",
+        "management",
         "progress",
     }
 
@@ -187,7 +193,7 @@ def test_each_flag_of_up_has_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path
         "1MiB", "--no-rebalance", "--namespace", "two", "--data", f"{tmp_path}/here", "--restart", "--wait", "2.5",
         "--wait-for", "2", "--container-size", "1MB", "--initial-containers", "4", "--reserve", "1MiB",
         "--connect", "postgresql://me@host/db", "--catalog", "mine", "--queue-limit", "100MiB",
-        "--memory-watermark", "25%",
+        "--memory-watermark", "25%", "--management", "8080",
     )  # fmt: skip
     assert told == {
         "brokers": 2, "address": "10.0.0.1:6379", "namespace": "two", "detached": True, "token": "t", "slice_ms": 9,
@@ -195,7 +201,7 @@ def test_each_flag_of_up_has_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path
         "events_keep_gb": 0.25, "max_message_bytes": 1 << 20, "rebalance": False, "data": f"{tmp_path}/here",
         "restart": True, "wait_s": 2.5, "wait_for": 2, "container_bytes": 1_003_520, "containers": 4,
         "reserve_bytes": 1 << 20, "connect": "postgresql://me@host/db", "catalog": "mine",
-        "queue_limit": 100 << 20, "memory_watermark": 0.25,
+        "queue_limit": 100 << 20, "memory_watermark": 0.25, "management": "8080",
     }  # fmt: skip
 
 
@@ -214,3 +220,18 @@ def test_up_refuses_what_cannot_be_before_it_starts_anything(
 ) -> None:
     assert up(monkeypatch, tmp_path, "--client-port", "65534") == {}
     assert "3 brokers' client ports cannot count up from 65534" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("said", "page"),
+    [
+        (None, ManagementConfig()),
+        ("off", ManagementConfig()),
+        ("auto", ManagementConfig(port=15672, elsewhere=True)),
+        (0, ManagementConfig(port=0)),
+        ("0", ManagementConfig(port=0)),
+        ("8080", ManagementConfig(port=8080)),
+    ],
+)
+def test_where_the_page_is_to_be(made_up: MadeUpRay, said: Any, page: ManagementConfig) -> None:
+    assert made_up.plan(management=said).config.management == page

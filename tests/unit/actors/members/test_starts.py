@@ -12,6 +12,8 @@ import pytest
 from mantamq.actors.config import (
     BrokerConfig,
     EventsConfig,
+    ManagementConfig,
+    ManagementNodeConfig,
     MemberConfig,
     OwnershipConfig,
     ReplicaConfig,
@@ -20,6 +22,7 @@ from mantamq.actors.config import (
 )
 from mantamq.actors.links.handshake import Credentials
 from mantamq.actors.members.broker_node import BrokerNode
+from mantamq.actors.members.management_node import ManagementNode
 from mantamq.actors.members.member import MemberActor
 from mantamq.actors.members.ownership import Ownership
 from mantamq.actors.members.queue_replica import QueueReplica
@@ -30,7 +33,9 @@ from mantamq.protocol.limits import Limits
 from mantamq.protocol.lock.ownership import OwnershipMachine
 from mantamq.protocol.machine import EVENTS
 from mantamq.protocol.sequencer.machine import SequencerMachine
+from mantamq.protocol.status.cluster import ClusterStatus
 from mantamq.protocol.timing import Timing
+from msgspec import UNSET
 
 HERE = "127.0.0.1"
 LIMITS = Limits(message_bytes=5000)
@@ -65,15 +70,16 @@ def test_each_kind_is_started_with_one_configuration_of_its_own() -> None:
     pytest.importorskip("pyarrow")
     from mantamq.actors.members.event_tap import EventTap
 
-    kinds = {Sequencer, Ownership, BrokerNode, QueueReplica, EventTap, StoreNode}
+    kinds = {Sequencer, Ownership, BrokerNode, QueueReplica, EventTap, StoreNode, ManagementNode}
     assert {one for one in MemberActor.__subclasses__() if one.__module__.startswith("mantamq.actors.")} == kinds
     taken = {kind: list(inspect.signature(kind.start).parameters.values())[1:] for kind in kinds}
     assert {kind.__name__: first.annotation for kind, (first, *_) in taken.items()} == {
         "Sequencer": "SequencerConfig", "Ownership": "OwnershipConfig", "BrokerNode": "BrokerConfig",
         "QueueReplica": "ReplicaConfig", "EventTap": "TapConfig", "StoreNode": "StoreNodeConfig",
+        "ManagementNode": "ManagementNodeConfig",
     }  # fmt: skip
     further = {kind: [one.name for one in rest] for kind, (_, *rest) in taken.items() if rest}
-    assert further == {BrokerNode: ["want_spare"]}, "a way to call somebody is no value"
+    assert further == {BrokerNode: ["want_spare"], ManagementNode: ["look"]}, "a way to call somebody is no value"
 
 
 async def test_a_sequencer() -> None:
@@ -144,3 +150,42 @@ async def test_a_tap(tmp_path: Path) -> None:
     config = TapConfig(member=member("events"), events=events, folder=str(tmp_path / "file" / "below"))
     with pytest.raises(LocalError, match=f"events cannot be kept in {tmp_path}: .*; give another --events"):
         await EventTap("events").start(config)
+
+
+async def test_a_page() -> None:
+    def look() -> ClusterStatus:
+        raise LocalError("no process of the cluster is known to Ray any more")
+
+    config = ManagementNodeConfig(member=member("management"), management=ManagementConfig(port=0))
+    actor = ManagementNode("management")
+    assert actor.report().machine is UNSET
+    pickle.loads(pickle.dumps(config))
+    addresses = await actor.start(config, look)
+    assert addresses == actor.addresses and addresses["peers"].startswith(f"{HERE}:")
+    async with asyncio.timeout(10):
+        while not (await actor.status())["machine"]["looks"]:
+            await asyncio.sleep(0.01)
+    machine = (await actor.status())["machine"]
+    assert machine["address"] == addresses["peers"] and not machine["trouble"]
+    assert (
+        "known to Ray" in machine["missed"]["status"] and "no broker takes clients" in machine["missed"]["statistics"]
+    )
+    with pytest.raises(LocalError, match="has been started already"):
+        await actor.start(config, look)
+    await actor.meet({"sequencer": f"{HERE}:1"})
+    await actor.part(["sequencer"])
+    await actor.hush()
+    host, _, port = addresses["peers"].rpartition(":")
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(host, int(port))
+    await actor.hush()
+    await actor.stop()
+
+
+async def test_a_page_that_cannot_listen_is_refused() -> None:
+    chosen = ManagementConfig(port=0, host="203.0.113.1")
+    config = ManagementNodeConfig(member=member("management"), management=chosen)
+    actor = ManagementNode("management")
+    with pytest.raises(LocalError, match="name another host"):
+        await actor.start(config, lambda: ClusterStatus.read({}))
+    assert actor.report().machine is UNSET

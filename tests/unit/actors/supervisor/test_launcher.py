@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from mantamq.actors.config import (
     BrokerConfig,
     ClusterConfig,
     EventsConfig,
+    ManagementConfig,
     MemberConfig,
     OwnershipConfig,
     ReplicaConfig,
@@ -23,6 +25,7 @@ from mantamq.actors.members.store_node import StoreInUse, StoreRefused
 from mantamq.actors.ray_control.ray_handles import ActorGone
 from mantamq.actors.supervisor.address_book import BookEntry
 from mantamq.actors.supervisor.launcher import Launcher
+from mantamq.actors.supervisor.lookout import Lookout
 from mantamq.actors.supervisor.orders import Orders
 from mantamq.actors.supervisor.plan import Plan
 from mantamq.actors.supervisor.record import ClusterRecord
@@ -351,3 +354,27 @@ async def test_a_cluster_without_stores_has_no_process_of_them() -> None:
     made = MadeUp()
     made.launcher.new_store("b2", NODE)
     assert made.since() == [] and not made.record.book
+
+
+async def test_a_page_is_told_where_brokers_take_clients_and_how_to_look() -> None:
+    made = MadeUp()
+    made.record.plan = Plan.of(2, replace(CHOSEN, management=ManagementConfig(port=15672)))
+    made.runs("b1")
+    made.record.book.change("b1", clients="10.0.0.1:7000", serving=True)
+    await made.launcher.launch_management(NODE)
+    (order,) = [one for one in made.since() if one[1:2] == ("obey",)]
+    config, look = order[4:6]
+    assert config.management == ManagementConfig(port=15672)
+    assert config.brokers == ("10.0.0.1:7000",) and config.token == CHOSEN.token
+    assert isinstance(pickle.loads(pickle.dumps(look)), Lookout)
+    assert made.record.book["management"].inc
+
+
+async def test_a_page_that_does_not_begin_is_no_process_of_the_cluster() -> None:
+    made = MadeUp()
+    made.runs("b1")
+    made.fails.add("management")
+    with pytest.raises(LocalError, match="management does not start"):
+        await made.launcher.launch_management(NODE)
+    assert "management" not in made.record.book
+    assert made.since()[-1] == ("kill", "management")

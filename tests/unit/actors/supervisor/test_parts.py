@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from made_up_status import actors, broker, member, report
-from mantamq.actors.config import ClusterConfig, StoreConfig
+from mantamq.actors.config import ClusterConfig, ManagementConfig, StoreConfig
 from mantamq.actors.ray_control.ray_handles import ActorDied, ActorGone
 from mantamq.actors.supervisor import supervision_shell
 from mantamq.actors.supervisor.address_book import BookEntry, fresh
@@ -41,7 +41,7 @@ NODES = [Node(f"n{number}", f"10.0.0.{number}", {}) for number in (1, 2, 3)]
 AT_ONCE = frozenset({"mind", "dead", "serve_when_joined", "new", "new_sequencer", "new_broker", "find", "begin"})
 """Methods of parts that are no coroutines."""
 NAMES = ("sequencer", "sequencer2", "ownership", "ownership2", "b1", "b1.r0", "b2", "b2.r0", "b3", "b3.r0")
-ROLES = {"s": "Sequencer", "o": "Ownership", "e": "EventTap", "b": "BrokerNode"}
+ROLES = {"s": "Sequencer", "o": "Ownership", "e": "EventTap", "b": "BrokerNode", "m": "ManagementNode"}
 
 
 class Part:
@@ -339,6 +339,20 @@ async def test_a_sequencer_is_dialled_when_a_majority_knows_it() -> None:
     ]  # fmt: skip
 
 
+async def test_a_page_comes_where_it_was_and_the_first_one_beside_a_broker() -> None:
+    world = World("b1", "b2")
+    await replacer(world).management()
+    assert world.since() == [("launch_management", NODES[0]), ("tell",)]
+    world.enter("management", NODES[1])
+    await replacer(world).management()
+    assert world.since() == [("end", "management"), ("launch_management", NODES[1]), ("tell",)]
+    other = World("b1", "b2")
+    other.enter("management", NODES[1])
+    other.silent = {"n2"}
+    await replacer(other).management()
+    assert other.since()[1][1] != NODES[1]
+
+
 async def test_an_ownership_goes_where_the_other_one_is_not_and_replicas_dial_it() -> None:
     world = World("ownership", "ownership2", "b1.r0")
     world.record.book.change("ownership2", host="10.0.0.1")
@@ -505,6 +519,26 @@ async def test_each_kind_is_replaced_in_its_way_and_all_at_once_that_share_no_fa
                     ("events",)]  # fmt: skip
     assert not world.turns
     one.close()
+
+
+async def test_a_page_begins_when_all_else_is_there_if_there_is_to_be_one() -> None:
+    for port in (-1, 0):
+        world = World("b1", "b2")
+        plan = world.record.plan
+        world.record.plan = replace(plan, config=replace(plan.config, management=ManagementConfig(port=port)))
+        one = healer(world)
+        one.begin()
+        async with asyncio.timeout(5):
+            while world.turns:
+                await asyncio.sleep(0.01)
+        assert (("management",) in world.since()) is (port == 0)
+        one.close()
+
+
+async def test_the_page_is_no_complaint_while_it_is_replaced() -> None:
+    world = World("b1", "b2")
+    world.turns.add("management")
+    assert not any("management" in line for line in healer(world).under_way())
 
 
 async def test_who_leaves_is_replaced_only_if_it_must_return() -> None:

@@ -618,7 +618,7 @@ def test_a_ray_that_up_started_stays_ours_with_one_more_cluster_in_it(
 ) -> None:
     there = "10.0.0.9:1" if not ours else "10.0.0.9:6379"
     cluster = SimpleNamespace(
-        addresses={"b1": "10.0.0.9:5"}, ray_address=there, report=lambda: report([]), notes=[], data=""
+        addresses={"b1": "10.0.0.9:5"}, ray_address=there, report=lambda: report([]), notes=[], data="", paged=False
     )
     monkeypatch.setattr("mantamq.actors.cluster.start_cluster", lambda **_: cluster)
     local_ray.remember(address="127.0.0.1:6379", session="session_1", namespace="mantamq", ray_is_ours=True)

@@ -1,0 +1,63 @@
+"""The page of a cluster: its process has a view of the cluster, looks at it again and again, and serves what asks.
+
+It is no part of the cluster: it has no link to members, nobody waits for it, and it may die at any time. What it shows
+is asked for as a program outside would ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ...protocol.errors import LocalError
+from ...protocol.status.cluster import ClusterStatus
+from ...protocol.status.machines import ManagementStatus
+from ...protocol.status.members import ManagementMember
+from ..config import ManagementNodeConfig
+from .member import MemberActor
+
+
+class ManagementNode(MemberActor):
+    _page: Any = None  # a `Page`, once it has started
+
+    async def start(self, config: ManagementNodeConfig, look: Callable[[], ClusterStatus]) -> dict[str, str]:
+        """Look at the cluster, and serve what asks.
+
+        Args:
+            look: returns the status of the cluster; it blocks, and is called in a thread.
+
+        Returns:
+            ``{"peers": "host:port"}``: where the page is.
+
+        Raises:
+            LocalError: it cannot listen.
+        """
+        from ...management.page import Page
+
+        if self._page is not None:
+            raise LocalError(f"{self!r} has been started already")
+        chosen = config.management
+        page = Page(look, config.brokers, config.token)
+        self.addresses = {"peers": await page.start(chosen.host, chosen.port, chosen.elsewhere)}
+        self._page = page
+        return self.addresses
+
+    def report(self) -> ManagementMember:
+        status = ManagementMember(name=self.name, role=type(self).__name__, pid=os.getpid())
+        if self._page is not None:
+            status.machine = ManagementStatus(**self._page.report())
+        return status
+
+    async def meet(self, peers: dict[str, str]) -> None:
+        """It dials nobody."""
+
+    async def part(self, names: list[str]) -> None:
+        """It dials nobody."""
+
+    async def hush(self) -> None:
+        """The cluster stops: nothing is looked at any more."""
+        await super().hush()
+        if self._page is not None:
+            await asyncio.wait([asyncio.ensure_future(self._page.stop())], timeout=2)

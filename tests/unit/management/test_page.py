@@ -1,0 +1,155 @@
+"""The page as a whole, without a cluster; its connection; and what `status` says of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from mantamq.actors.config import ManagementConfig
+from mantamq.actors.supervisor.health import complaints
+from mantamq.actors.supervisor.management_life import warnings
+from mantamq.client.errors import ConnectionLost, NoCluster, NotFound
+from mantamq.management.broker_link import BrokerLink
+from mantamq.management.page import Page
+from mantamq.protocol.errors import LocalError
+from mantamq.protocol.status.machines import ManagementStatus
+from mantamq.protocol.status.members import ManagementMember
+
+from .. import made_up_status as made
+
+
+async def asked(address: str, path: str) -> tuple[int, Any]:
+    """Status and JSON of an answer."""
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
+    said = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    head, _, body = said.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)
+
+
+async def until_looked(page: Page) -> None:
+    async with asyncio.timeout(10):
+        while not page.report()["looks"]:
+            await asyncio.sleep(0.01)
+
+
+async def test_it_serves_what_it_sees_and_says_what_it_does_not():
+    page = Page(lambda: made.report(made.actors()), [], "")
+    address = await page.start("127.0.0.1", 0)
+    try:
+        await until_looked(page)
+        report = page.report()
+        assert report["address"] == address and not report["trouble"]
+        assert list(report["missed"]) == ["statistics"]  # the made-up brokers listen nowhere
+        status, said = await asked(address, "/health")
+        assert status == 503 and said["healthy"] is False and len(said["reasons"]) == 1
+    finally:
+        await page.stop()
+    await page.stop()
+
+
+async def test_a_cluster_that_cannot_be_looked_at_is_no_error():
+    def nobody() -> Any:
+        raise LocalError("no process of the cluster is known to Ray any more")
+
+    page = Page(nobody, [], "")
+    address = await page.start("127.0.0.1", 0)
+    try:
+        await until_looked(page)
+        status, said = await asked(address, "/health")
+        assert status == 503 and "known to Ray" in " ".join(said["reasons"])
+    finally:
+        await page.stop()
+
+
+# ---- its connection
+
+
+class Made:
+    """A connection that answers, or fails."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer, self.closed = answer, False
+
+    async def statistics(self) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def linked(*made_up: Made) -> tuple[BrokerLink, list[Sequence[str]]]:
+    asked_at: list[Sequence[str]] = []
+    there = list(made_up)
+
+    async def connect(addresses: Sequence[str], token: str) -> Any:
+        asked_at.append(addresses)
+        assert token == "t"
+        await asyncio.sleep(0)
+        return there.pop(0)
+
+    return BrokerLink(lambda: ["10.0.0.1:1"], "t", connect), asked_at
+
+
+async def test_it_connects_once_for_all_who_ask():
+    link, at = linked(Made({"queues": []}))
+    answers = await asyncio.gather(*(link.ask(lambda one: one.statistics()) for _ in range(3)))
+    assert answers == [{"queues": []}] * 3 and at == [["10.0.0.1:1"]]
+
+
+async def test_a_connection_that_is_lost_for_good_is_made_anew_and_one_that_refuses_is_kept():
+    lost, refusing = Made(ConnectionLost("gone")), Made(NotFound("no such queue"))
+    link, at = linked(lost, refusing)
+    with pytest.raises(ConnectionLost):
+        await link.ask(lambda one: one.statistics())
+    for _ in range(2):
+        with pytest.raises(NotFound):
+            await link.ask(lambda one: one.statistics())
+    assert len(at) == 2
+    await link.close()
+    await link.close()
+    assert refusing.closed
+
+
+async def test_where_no_broker_is_known_that_is_said():
+    with pytest.raises(NoCluster, match="no broker takes clients now"):
+        await BrokerLink(list, "").connection()
+
+
+# ---- its warnings
+
+
+def member(**machine: Any) -> ManagementMember:
+    return ManagementMember(
+        name="management", role="ManagementNode", machine=ManagementStatus(address="127.0.0.1:1", looks=3, **machine)
+    )
+
+
+DEAD = ManagementMember(name="management", role="ManagementNode", alive=False, error="it does not answer")
+STARTS = ManagementMember(name="management", role="ManagementNode")
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ([member()], []),
+        ([member(trouble="the page is not where it was to be")], ["not where it was to be"]),
+        ([member(missed={"statistics": "no answer"})], ["cannot ask for statistics: no answer"]),
+        ([DEAD], ["does not answer and is being replaced"]),
+        ([], ["does not answer and is being replaced"]),
+        ([STARTS], ["is starting"]),
+    ],
+)
+def test_what_is_wrong_with_the_page_is_a_warning_and_no_complaint(found: list[Any], words: list[str]):
+    said = warnings(ManagementConfig(port=0), found)
+    assert len(said) == len(words)
+    assert all(word in line for word, line in zip(words, said, strict=True))
+    assert warnings(ManagementConfig(), found) == []
+    assert complaints(made.plan(3), [*made.actors(3), *found]) == []
