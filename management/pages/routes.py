@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Any, Protocol
 
@@ -14,11 +14,13 @@ from starlette.staticfiles import StaticFiles
 
 from ...client.errors import MantaError
 from ...protocol.errors import LocalError
+from ..deeds import Deeds
 from ..listing import listing
 from ..view import ManagementView, Row
+from .acting import AskerOf, form_routes, somebody
 from .asked_for import fields_of, wanted_of
 from .joined import broker_rows, health_of, locks_by_broker, replicas_by_queue, settings_of, store_rows
-from .templating import FOLDER, page
+from .templating import FOLDER, is_refresh, page
 
 QUEUE_SORTS = (
     "name", "kind", "available", "acquired", "messages", "bytes", "age_ms", "rates.enqueued", "rates.acquires",
@@ -43,25 +45,19 @@ class Watched(Protocol):
     def watched(self) -> None: ...
 
 
-class Wiring(Protocol):
-    """Whom pages ask what no view has: a connection."""
-
-    async def bindings(self) -> list[Row]: ...
-
-    async def policies(self) -> list[Row]: ...
-
-    async def definitions(self) -> Row: ...
-
-
-def page_routes(view: ManagementView, watcher: Watched, wiring: Wiring | None = None) -> list[BaseRoute]:
+def page_routes(
+    view: ManagementView, watcher: Watched, deeds: Deeds | None = None, asker: AskerOf = somebody
+) -> list[BaseRoute]:
     """The routes of all pages, for an app or a `Mount`. Who may see them is decided around them.
 
     Args:
         view: what is shown.
         watcher: is told at each request that somebody looks.
-        wiring: asked for bindings, policies and definitions; None: pages say that they are not known.
+        deeds: does what forms order, and is asked for bindings, policies and definitions; None: the pages have no
+            forms, and say that those are not known.
+        asker: who asks, of those who change something; what it raises is the app's to answer.
     """
-    shows = Shows(view, wiring)
+    shows = Shows(view, deeds)
     handlers: dict[str, Handler] = {
         "/": shows.overview, "/brokers": shows.brokers, "/connections": shows.connections,
         "/exchanges": shows.exchanges, "/exchange": shows.exchange, "/queues": shows.queues, "/queue": shows.queue,
@@ -69,6 +65,9 @@ def page_routes(view: ManagementView, watcher: Watched, wiring: Wiring | None = 
         "/replication": shows.replication, "/flow": shows.flow, "/groups": shows.groups,
     }  # fmt: skip
     routes: list[BaseRoute] = [Route(path, _seen(watcher, handler)) for path, handler in handlers.items()]
+    if deeds is not None:
+        for form in form_routes(view, deeds, asker, shows.page):
+            routes.append(Route(form.path, _seen(watcher, form.endpoint), methods=["POST"]))
     return [*routes, Mount("/static", StaticFiles(directory=FOLDER / "static"))]
 
 
@@ -85,19 +84,20 @@ class Shows:
     """The pages that only show.
 
     Args:
-        view, wiring: as of `page_routes`.
+        view, deeds: as of `page_routes`.
     """
 
-    def __init__(self, view: ManagementView, wiring: Wiring | None) -> None:
+    def __init__(self, view: ManagementView, deeds: Deeds | None) -> None:
         self._view = view
-        self._wiring = wiring
+        self._deeds = deeds
 
     def page(self, request: Request, template: str, code: int = 200, **context: Any) -> Response:
         """A page, with what all of them have above."""
         status = self._view.status
         cluster = status.cluster if status is not None else ""
-        common = {"health": health_of(self._view), "cluster": cluster, "time_s": self._view.time_s}
-        return page(request, template, code, **common, view=self._view, counts=self._view.counts(), **context)
+        common: dict[str, Any] = {"health": health_of(self._view), "cluster": cluster, "time_s": self._view.time_s}
+        common |= {"counts": self._view.counts(), "may_act": self._deeds is not None}
+        return page(request, template, code, **common, **context)
 
     def missing(self, request: Request, what: str, name: str) -> Response:
         return self.page(request, "missing.html", 404, what=what, name=name)
@@ -111,11 +111,13 @@ class Shows:
         found = self._view.page(part, wanted) if rows is None else listing(rows, wanted, name)
         return self.page(request, template, found=found, wanted=wanted, fields=fields_of(wanted), **context)
 
-    async def _asked(self, what: str) -> tuple[list[Row], str]:
-        """Bindings or policies, and why they are not known, "" where they are."""
-        if self._wiring is None:
+    async def _asked(self, request: Request, what: str) -> tuple[list[Row], str]:
+        """Bindings or policies, and why they are not known, "" where they are. A refresh does not show them."""
+        if is_refresh(request):
+            return [], ""
+        if self._deeds is None:
             return [], f"{what} are not known here"
-        asks = {"bindings": self._wiring.bindings, "policies": self._wiring.policies}
+        asks = {"bindings": self._deeds.bindings, "policies": self._deeds.policies}
         try:
             return await asyncio.wait_for(asks[what](), PATIENCE_S), ""
         except TimeoutError:
@@ -132,7 +134,7 @@ class Shows:
 
     async def brokers(self, request: Request) -> Response:
         view = self._view
-        lists = {"brokers": broker_rows(view), "stores": store_rows(view), "members": view.members()}
+        lists: dict[str, Any] = {"brokers": broker_rows(view), "stores": store_rows(view), "members": view.members()}
         return self.page(request, "brokers.html", **lists)
 
     async def connections(self, request: Request) -> Response:
@@ -146,7 +148,7 @@ class Shows:
         row = self._view.exchange(name)
         if row is None:
             return self.missing(request, "exchange", name)
-        bindings, why = await self._asked("bindings")
+        bindings, why = await self._asked(request, "bindings")
         mine = [one for one in bindings if name in (one["exchange"], one.get("to_exchange"))]
         return self.page(request, "exchange.html", exchange=row, bindings=mine, bindings_why=why)
 
@@ -158,7 +160,7 @@ class Shows:
         row = view.queue(name)
         if row is None:
             return self.missing(request, "queue", name)
-        bindings, why = await self._asked("bindings")
+        bindings, why = await self._asked(request, "bindings")
         return self.page(
             request, "queue.html", queue=row, settings=settings_of(row), chart=view.chart(name),
             moves=view.lock_moves(name), replicas=view.replicas(row["id"]), bindings_why=why,
@@ -166,16 +168,16 @@ class Shows:
         )  # fmt: skip
 
     async def admin(self, request: Request) -> Response:
-        policies, why = await self._asked("policies")
+        policies, why = await self._asked(request, "policies")
         return self.page(request, "admin.html", policies=policies, policies_why=why)
 
     async def definitions(self, request: Request) -> Response:
         """All that is declared, as a file."""
         headers = {"content-disposition": 'attachment; filename="definitions.json"', "cache-control": "no-store"}
         why = "definitions are not known here"
-        if self._wiring is not None:
+        if self._deeds is not None:
             try:
-                document = await asyncio.wait_for(self._wiring.definitions(), PATIENCE_S)
+                document = await asyncio.wait_for(self._deeds.definitions(), PATIENCE_S)
                 return JSONResponse(document, headers=headers)
             except TimeoutError:
                 why = f"no broker has told the definitions within {PATIENCE_S:g} s"

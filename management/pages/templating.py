@@ -46,9 +46,9 @@ def environment() -> Environment:
     )  # fmt: skip
     made.filters |= {
         "count": figures.count, "rate": figures.rate, "size": figures.size, "span": figures.span,
-        "clock": figures.clock, "points": points, "plain": plain,
+        "clock": figures.clock, "points": points, "plain": plain, "body": body,
     }  # fmt: skip
-    made.globals |= {"menu": PAGES, "query": query}
+    made.globals.update({"menu": PAGES, "query": query, "called": called})  # pyright: ignore[reportCallIssue, reportArgumentType]
     return made
 
 
@@ -57,7 +57,7 @@ def page(request: Request, template: str, code: int = 200, **context: Any) -> HT
     root = request.scope.get("root_path", "")
     here = request.url.path.removeprefix(root) or "/"
     asked = f"?{request.url.query}" if request.url.query else ""
-    partial = request.headers.get("hx-request") == "true"
+    partial = is_refresh(request)
     known = {
         "root": root, "here": here, "again": f"{root}{here}{asked}", "partial": partial,
         "layout": "part.html" if partial else "layout.html",
@@ -66,10 +66,20 @@ def page(request: Request, template: str, code: int = 200, **context: Any) -> HT
     return HTMLResponse(text, code, HEADERS)
 
 
+def is_refresh(request: Request) -> bool:
+    """Whether a page that is open asks, for what changes in it."""
+    return request.headers.get("hx-request") == "true"
+
+
 def query(**fields: Any) -> str:
     """What stands behind a path: "?name=a%2Fb". Names are said so and never in a path, in which ".." and "/" mean
     something; what is empty is left out."""
     return f"?{urlencode({name: value for name, value in fields.items() if value not in ('', None)})}"
+
+
+def called(name: str) -> str:
+    """A name that can be seen: one of blanks alone is quoted."""
+    return name if name.strip() else f"'{name}'"
 
 
 def points(chart: Mapping[str, Iterable[float]], *series: str) -> str:
@@ -77,8 +87,19 @@ def points(chart: Mapping[str, Iterable[float]], *series: str) -> str:
     return json.dumps([[round(value, 2) for value in chart[name]] for name in ("time_s", *series)])
 
 
+def body(value: bytes) -> str:
+    """The body of a message: as text, if it is one."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        # What was cut in the middle of a character is a text all the same.
+        return value[: error.start].decode("utf-8") if error.reason == "unexpected end of data" else value.hex(" ")
+
+
 def plain(value: Any) -> str:
     """A value of a definition, as people write it."""
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: figures.UNKNOWN}[value]
+    if isinstance(value, int):
+        return figures.count(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)

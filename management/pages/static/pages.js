@@ -52,8 +52,13 @@
   document.body.addEventListener("htmx:sendError", lost(true));
   document.body.addEventListener("htmx:afterOnLoad", lost(false));
   document.body.addEventListener("htmx:beforeSwap", (event) => {
-    // A queue that is deleted while its page is open: the page says so.
-    if (event.detail.xhr.status === 404) event.detail.shouldSwap = true;
+    // A queue that is deleted while its page is open, and a deed that is refused: the page says so.
+    const { status } = event.detail.xhr;
+    if (status === 404 || status === 409) {
+      event.detail.shouldSwap = true;
+      event.detail.isError = false;
+    }
+    if (status === 401) location.reload();
   });
   document.body.addEventListener("htmx:afterSwap", () => window.mantaCharts.draw());
 
@@ -75,7 +80,7 @@
   const root = document.documentElement;
   const told = () => {
     const now = root.dataset.theme ?? "auto";
-    button.textContent = `Theme: ${now}`;
+    button.lastElementChild.textContent = now;
     button.setAttribute("aria-label", `Theme: ${now}. Change it`);
   };
   button.addEventListener("click", () => {
@@ -93,4 +98,9 @@
   told();
   button.hidden = false;
   window.mantaCharts.draw();
+
+  // On a narrow screen the menu is a strip.
+  const strip = document.querySelector(".menu");
+  const here = strip.querySelector("[aria-current]");
+  if (here && strip.scrollWidth > strip.clientWidth) strip.scrollLeft = here.offsetLeft - strip.clientWidth / 2 + here.offsetWidth / 2;
 })();

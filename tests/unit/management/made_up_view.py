@@ -40,7 +40,7 @@ def statistics(look: int, queues: int, names: tuple[str, ...]) -> dict[str, Any]
     domains = ("orders", "payments", "mail", "invoices", "search", "audit", "stock", "shipping")
     rows = [queue_row(f"{domains[at % 8]}.{at // 8:04d}", look) for at in range(queues)]
     rows += [queue_row(name, look, owner="") for name in names]
-    held = {"flowStopped": True, "flowStoppedCount": 3, "messages": 50_412}
+    held = {"flowStopped": True, "flowStoppedCount": 3, "messages": 50_412, "available": 40_330, "acquired": 10_082}
     orders = queue_row(
         "orders", look, id=made.ORDERS, owner=f"b{look // 20 % 2 + 1}", handovers=40 + look // 20, kind="groups",
         groups=[{"group": f"customer {at}", "held": 9 - at, "owner": f"b{at % 3 + 1}"} for at in range(5)],
