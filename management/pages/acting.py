@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from ...client.errors import MantaError
 from ...protocol.errors import LocalError
-from ..deeds import Asker, Deeds
+from ..deeds import Deeds
 from ..view import ManagementView
 from .forms import FORMS, Form
 from .given import Given
 from .templating import is_refresh
 
 Page = Callable[..., Response]
-AskerOf = Callable[[Request], Asker]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
-def somebody(request: Request) -> Asker:
-    """Who asks, where nobody needs to say."""
-    return Asker("somebody", request.client.host if request.client is not None else "")
-
-
-def form_routes(view: ManagementView, deeds: Deeds, asker: AskerOf, page: Page) -> list[Route]:
-    """The routes of all forms.
+def form_handlers(view: ManagementView, deeds: Deeds, page: Page) -> dict[str, Handler]:
+    """Path -> what answers there to a form. Who sends one is in `state.asker` of the request.
 
     Args:
         view: by which one sees what would be lost.
-        asker: who asks; it may raise what its app answers to those who may not.
         page: makes a page, as `Shows.page`.
     """
 
-    def route(path: str, form: Form) -> Route:
+    def handler(path: str, form: Form) -> Handler:
         async def act(request: Request) -> Response:
-            who = asker(request)
             said: dict[str, Any] = {"sure": False, "messages": None, "tone": "ok", "text": ""}
             code = 200
             try:
@@ -46,18 +38,18 @@ def form_routes(view: ManagementView, deeds: Deeds, asker: AskerOf, page: Page) 
                 if form.loses is not None and not given.flag("sure"):
                     said |= {"sure": True, "loses": form.loses(view, given), "fields": given.fields}
                 else:
-                    done = await form.do(deeds, who, given)
+                    done = await form.do(deeds, request.state.asker, given)
                     said |= {"text": done.text, "messages": done.messages}
             except (MantaError, LocalError, OSError) as error:
                 code = 409
                 said |= {"tone": "bad", "text": f"Not done: {error}"}
             root = request.scope.get("root_path", "")
-            known = said | {"title": form.title, "here_form": f"{root}/do/{path}", "back": _back(request, root)}
+            known = said | {"title": form.title, "here_form": f"{root}{path}", "back": _back(request, root)}
             return page(request, "said.html" if is_refresh(request) else "answer.html", code, **known)
 
-        return Route(f"/do/{path}", act, methods=["POST"])
+        return act
 
-    return [route(path, form) for path, form in FORMS.items()]
+    return {f"/do/{name}": handler(f"/do/{name}", form) for name, form in FORMS.items()}
 
 
 def _back(request: Request, root: str) -> str:

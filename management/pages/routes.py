@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Protocol
 
 from starlette.requests import Request
@@ -15,9 +14,11 @@ from starlette.staticfiles import StaticFiles
 from ...client.errors import MantaError
 from ...protocol.errors import LocalError
 from ..deeds import Deeds
+from ..http.access import Access
+from ..http.problems import HttpProblem
 from ..listing import listing
 from ..view import ManagementView, Row
-from .acting import AskerOf, form_routes, somebody
+from .acting import Handler, form_handlers
 from .asked_for import fields_of, wanted_of
 from .joined import broker_rows, health_of, locks_by_broker, replicas_by_queue, settings_of, store_rows
 from .templating import FOLDER, is_refresh, page
@@ -36,8 +37,6 @@ REPLICA_SORTS = ("name", "wrong")
 PATIENCE_S = 3.0
 """So long a page waits for what has to be asked of a broker."""
 
-Handler = Callable[[Request], Awaitable[Response]]
-
 
 class Watched(Protocol):
     """Who is told that somebody looks: a `Watcher`."""
@@ -45,58 +44,69 @@ class Watched(Protocol):
     def watched(self) -> None: ...
 
 
-def page_routes(
-    view: ManagementView, watcher: Watched, deeds: Deeds | None = None, asker: AskerOf = somebody
-) -> list[BaseRoute]:
-    """The routes of all pages, for an app or a `Mount`. Who may see them is decided around them.
+def page_routes(view: ManagementView, watcher: Watched, deeds: Deeds | None, access: Access) -> list[BaseRoute]:
+    """The routes of all pages, for an app or a `Mount`. Logging in itself is not theirs (see `Login`).
 
     Args:
         view: what is shown.
         watcher: is told at each request that somebody looks.
         deeds: does what forms order, and is asked for bindings, policies and definitions; None: the pages have no
             forms, and say that those are not known.
-        asker: who asks, of those who change something; what it raises is the app's to answer.
+        access: who may look, and who may change something. Who has not logged in gets a page for that.
     """
-    shows = Shows(view, deeds)
+    shows = Shows(view, deeds, access)
     handlers: dict[str, Handler] = {
         "/": shows.overview, "/brokers": shows.brokers, "/connections": shows.connections,
         "/exchanges": shows.exchanges, "/exchange": shows.exchange, "/queues": shows.queues, "/queue": shows.queue,
         "/admin": shows.admin, "/admin/definitions.json": shows.definitions, "/locks": shows.locks,
         "/replication": shows.replication, "/flow": shows.flow, "/groups": shows.groups,
     }  # fmt: skip
-    routes: list[BaseRoute] = [Route(path, _seen(watcher, handler)) for path, handler in handlers.items()]
+    let_in = partial(_let_in, watcher, access)
+    routes: list[BaseRoute] = [Route(path, let_in(handler)) for path, handler in handlers.items()]
     if deeds is not None:
-        for form in form_routes(view, deeds, asker, shows.page):
-            routes.append(Route(form.path, _seen(watcher, form.endpoint), methods=["POST"]))
+        for path, handler in form_handlers(view, deeds, shows.page).items():
+            routes.append(Route(path, let_in(handler), methods=["POST"]))
     return [*routes, Mount("/static", StaticFiles(directory=FOLDER / "static"))]
 
 
-def _seen(watcher: Watched, handler: Handler) -> Handler:
+def _let_in(watcher: Watched, access: Access, handler: Handler) -> Handler:
+    """Only who may gets there; the handler finds who it is in `state.asker` of the request."""
+
     @wraps(handler)
-    async def seen(request: Request) -> Response:
+    async def let_in(request: Request) -> Response:
+        try:
+            request.state.asker = access.asker(request, request.method)
+        except HttpProblem as problem:
+            # A browser would ask by a window of its own, if it were told what may be presented.
+            return page(request, "login.html", problem.status, why=problem.reason, may_log_in=problem.status == 401)
         watcher.watched()
         return await handler(request)
 
-    return seen
+    return let_in
 
 
 class Shows:
     """The pages that only show.
 
     Args:
-        view, deeds: as of `page_routes`.
+        view, deeds, access: as of `page_routes`.
     """
 
-    def __init__(self, view: ManagementView, deeds: Deeds | None) -> None:
+    def __init__(self, view: ManagementView, deeds: Deeds | None, access: Access) -> None:
         self._view = view
         self._deeds = deeds
+        self._access = access
 
     def page(self, request: Request, template: str, code: int = 200, **context: Any) -> Response:
         """A page, with what all of them have above."""
         status = self._view.status
         cluster = status.cluster if status is not None else ""
         common: dict[str, Any] = {"health": health_of(self._view), "cluster": cluster, "time_s": self._view.time_s}
-        common |= {"counts": self._view.counts(), "may_act": self._deeds is not None}
+        common |= {
+            "counts": self._view.counts(),
+            "may_act": self._deeds is not None,
+            "may_leave": not self._access.open,
+        }
         return page(request, template, code, **common, **context)
 
     def missing(self, request: Request, what: str, name: str) -> Response:

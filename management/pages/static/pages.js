@@ -97,6 +97,15 @@
   });
   told();
   button.hidden = false;
+
+  const leave = document.querySelector("[data-logout]");
+  if (leave) {
+    leave.hidden = false;
+    leave.addEventListener("click", async () => {
+      await fetch(leave.dataset.logout, { method: "POST" });
+      location.reload();
+    });
+  }
   window.mantaCharts.draw();
 
   // On a narrow screen the menu is a strip.

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from mantamq.management.http.access import Access
 from mantamq.management.pages.routes import page_routes
 from mantamq.management.view import ManagementView, Sample
 from starlette.applications import Starlette
@@ -36,7 +37,7 @@ class Served:
         self.view: ManagementView = made_up_view(120, 30, HOSTILE)
         self.deeds = MadeUpDeeds()
         self._looks = 30
-        routes = page_routes(self.view, self, self.deeds)  # pyright: ignore[reportArgumentType]
+        routes = page_routes(self.view, self, self.deeds, Access())  # pyright: ignore[reportArgumentType]
         config = uvicorn.Config(Starlette(routes=routes), port=0, log_level="warning", lifespan="off")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve()), daemon=True)

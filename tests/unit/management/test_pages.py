@@ -11,10 +11,12 @@ from urllib.parse import urlencode
 
 import pytest
 from mantamq.client.errors import Unavailable
+from mantamq.management.http.access import Access
+from mantamq.management.http.login import Login
 from mantamq.management.pages.routes import page_routes
 from mantamq.management.view import ManagementView
 from starlette.applications import Starlette
-from starlette.routing import Mount
+from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
 from .made_up_deeds import EVIL, MadeUpDeeds
@@ -23,6 +25,9 @@ from .made_up_view import HOSTILE, made_up_view
 PAGES = (
     "/", "/brokers", "/connections", "/exchanges", "/queues", "/admin", "/locks", "/replication", "/flow", "/groups",
 )  # fmt: skip
+
+
+HOME = "http://localhost"
 
 
 class Looks:
@@ -36,8 +41,7 @@ class Looks:
 
 
 def served(view: ManagementView, deeds: Any = None, looks: Looks | None = None) -> TestClient:
-    routes = page_routes(view, looks or Looks(), deeds)
-    return TestClient(Starlette(routes=routes), raise_server_exceptions=True)
+    return TestClient(Starlette(routes=page_routes(view, looks or Looks(), deeds, Access())), HOME)
 
 
 class Seen(HTMLParser):
@@ -184,11 +188,11 @@ def test_definitions_are_a_file():
 
 
 def test_pages_know_where_they_are_mounted():
-    app = Starlette(routes=[Mount("/manage", routes=page_routes(VIEWS["ill"], Looks()))])
-    text = TestClient(app).get("/manage/queues").text
+    app = Starlette(routes=[Mount("/manage", routes=page_routes(VIEWS["ill"], Looks(), None, Access()))])
+    text = TestClient(app, HOME).get("/manage/queues").text
     assert 'href="/manage/static/pages.css"' in text and 'href="/manage/queue?name=orders"' in text
     assert 'data-again="/manage/queues"' in text
-    assert TestClient(app).get("/manage/static/vendor/htmx.min.js").status_code == 200
+    assert TestClient(app, HOME).get("/manage/static/vendor/htmx.min.js").status_code == 200
 
 
 def test_what_the_view_does_not_know_is_said():
@@ -209,7 +213,49 @@ def test_who_is_held_back_by_what_is_said():
 async def test_two_who_look_at_once_get_their_own_pages():
     import httpx
 
-    app = Starlette(routes=page_routes(made_up_view(5), Looks(), MadeUpDeeds()))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://manta") as client:
+    app = Starlette(routes=page_routes(made_up_view(5), Looks(), MadeUpDeeds(), Access()))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HOME) as client:
         both = await asyncio.gather(client.get("/queues"), client.get("/locks"))
     assert [re.search("<title>(.*?) ·", one.text)[1] for one in both] == ["Queues", "Locks"]
+
+
+# ---- who may
+
+
+def closed(looks: Looks | None = None) -> TestClient:
+    access = Access(token="secret")
+    login = Login(access)
+    routes = [Route("/login", login.log_in, methods=["POST"]), Route("/logout", login.log_out, methods=["POST"])]
+    pages = page_routes(VIEWS["ill"], looks or Looks(), MadeUpDeeds(), access)
+    return TestClient(Starlette(routes=[*routes, *pages]), HOME)
+
+
+def test_who_has_not_logged_in_sees_a_page_for_that_and_nothing_else():
+    client = closed(looks := Looks())
+    for path in (*PAGES, "/queue?name=orders", "/admin/definitions.json"):
+        answer = client.get(path)
+        assert answer.status_code == 401 and "Token of the cluster" in answer.text
+        assert "abc123" not in answer.text and "orders" not in answer.text
+        assert "www-authenticate" not in answer.headers
+        assert Seen(answer.text).inline == []
+    assert client.post("/do/purge", data={"name": "orders", "sure": "1"}).status_code == 401
+    assert looks.count == 0
+    assert client.get("/static/pages.css").status_code == 200
+
+
+def test_who_has_logged_in_sees_the_pages_until_he_leaves():
+    client = closed()
+    assert client.post("/login", data={"token": "wrong"}).status_code == 401
+    home = client.post("/login", data={"token": "secret", "name": "ada"})
+    assert home.status_code == 200 and "<h1>Overview</h1>" in home.text and "Log out" in home.text
+    client.post("/logout")
+    assert client.get("/").status_code == 401
+
+
+def test_a_page_of_another_site_changes_nothing_and_reads_nothing():
+    client = served(VIEWS["ill"], deeds := MadeUpDeeds())
+    sent = {"name": "orders", "sure": "1"}
+    answer = client.post("/do/purge", data=sent, headers={"origin": "http://evil", "sec-fetch-site": "cross-site"})
+    assert answer.status_code == 403 and "another site" in answer.text
+    assert client.get("/queues", headers={"host": "evil"}).status_code == 403
+    assert deeds.done == []
