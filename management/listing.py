@@ -58,14 +58,20 @@ def listing(rows: Iterable[Mapping[str, Any]], wanted: Wanted, name: str = "name
     everything = list(rows)
     search = wanted.search.casefold()
     found = [row for row in everything if search in str(row.get(name, "")).casefold()] if search else everything
-    found = sorted(found, key=lambda row: str(row.get(name, "")))
-    if wanted.sort:
-        path = wanted.sort.split(".")
-        found.sort(key=lambda row: _place(value_at(row, path)), reverse=wanted.descending)
+    found = in_order(found, wanted.sort, wanted.descending, name)
     pages = max(1, -(-len(found) // wanted.size))
     page = min(max(1, wanted.page), pages)
     first = (page - 1) * wanted.size
     return Listing(found[first : first + wanted.size], len(found), len(everything), page, pages)
+
+
+def in_order(rows: Iterable[Mapping[str, Any]], sort: str, descending: bool, name: str) -> list[Mapping[str, Any]]:
+    """All rows, sorted as in `Wanted`; equal ones by the field `name`."""
+    found = sorted(rows, key=lambda row: str(row.get(name, "")))
+    if sort:
+        path = sort.split(".")
+        found.sort(key=lambda row: _place(value_at(row, path)), reverse=descending)
+    return found
 
 
 def value_at(row: Any, path: Iterable[str]) -> Any:

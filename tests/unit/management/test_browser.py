@@ -1,0 +1,220 @@
+"""The pages in a real browser, where there is one: what only scripts, style sheets and a policy for them make."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+from mantamq.management.http.access import Access
+from mantamq.management.pages.routes import page_routes
+from mantamq.management.view import ManagementView, Sample
+from starlette.applications import Starlette
+
+from .made_up_deeds import MadeUpDeeds
+from .made_up_view import HOSTILE, made_up_view, statistics
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DRIVER = shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (BROWSER and DRIVER), reason="there is no Chromium with a chromedriver here: install chromium-driver"
+)
+PAGES = (
+    "/", "/brokers", "/connections", "/exchanges", "/queues", "/admin", "/locks", "/replication", "/flow", "/groups",
+    "/queue?name=orders", "/exchange?name=events", "/queue?name=%3Cscript%3Ealert(1)%3C%2Fscript%3E",
+)  # fmt: skip
+WAIT_S = 20
+
+
+class Served:
+    """The pages of a made-up view, served in a thread."""
+
+    def __init__(self) -> None:
+        self.view: ManagementView = made_up_view(120, 30, HOSTILE)
+        self.deeds = MadeUpDeeds()
+        self._looks = 30
+        routes = page_routes(self.view, self, self.deeds, Access())  # pyright: ignore[reportArgumentType]
+        config = uvicorn.Config(Starlette(routes=routes), port=0, log_level="warning", lifespan="off")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve()), daemon=True)
+
+    def watched(self) -> None: ...
+
+    def look(self, **changed: Any) -> None:
+        """The view has a newer look, in which `orders` has changed."""
+        self._looks += 1
+        found = statistics(self._looks, 120, HOSTILE)
+        for row in found["queues"]:
+            if row["name"] == "orders":
+                row.update(changed)
+        self.view.take(Sample(float(self._looks), self.view.time_s + 1, self.view.status, found))
+
+    def __enter__(self) -> str:
+        self._thread.start()
+        until(lambda: self._server.started)
+        return f"http://127.0.0.1:{self._server.servers[0].sockets[0].getsockname()[1]}"
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(WAIT_S)
+
+
+def until(true: Callable[[], Any]) -> Any:
+    """Look until it is so."""
+    waits = threading.Event()
+    for _ in range(WAIT_S * 20):
+        if found := true():
+            return found
+        waits.wait(0.05)
+    raise AssertionError("it did not become so")
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[Served, str]]:
+    with (server := Served()) as base:
+        yield server, base
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    options = Options()
+    options.binary_location = BROWSER or ""
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--lang=en"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield found
+    found.quit()
+
+
+class Tab:
+    """A browser at the pages."""
+
+    def __init__(self, driver: Any, base: str) -> None:
+        self.driver = driver
+        self.base = base
+
+    def open(self, path: str, width: int = 1280, scheme: str = "light") -> None:
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+        self.driver.get(self.base + path)
+
+    def run(self, script: str, *values: Any) -> Any:
+        return self.driver.execute_script(script, *values)
+
+    def text(self, selector: str) -> str:
+        return self.run("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
+
+    def press(self, keys: str) -> None:
+        self.driver.switch_to.active_element.send_keys(keys)
+
+    def said(self) -> list[str]:
+        """What the browser complains of."""
+        return [one["message"] for one in self.driver.get_log("browser") if one["level"] in ("SEVERE", "WARNING")]
+
+
+@pytest.fixture
+def tab(driver: Any, served: tuple[Served, str]) -> Tab:
+    driver.get("about:blank")
+    driver.get_log("browser")
+    return Tab(driver, served[1])
+
+
+@pytest.mark.parametrize("width", [320, 1440])
+def test_no_page_is_wider_than_the_window_or_breaks_its_policy(tab: Tab, width: int):
+    for path in PAGES:
+        tab.open(path, width)
+        assert tab.run("return document.documentElement.scrollWidth - window.innerWidth") <= 0, path
+        until(lambda: tab.run("return window.mantaCharts !== undefined"))
+    assert tab.said() == []
+
+
+def test_charts_are_drawn_where_there_are_points(tab: Tab):
+    tab.open("/queue?name=orders")
+    until(lambda: tab.run("return document.querySelectorAll('.chart canvas').length") == 3)
+    drawn = """
+        const canvas = document.querySelector(".chart canvas");
+        return canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0);
+    """
+    until(lambda: tab.run(drawn))
+
+
+def test_a_refresh_changes_figures_and_leaves_focus_and_what_is_written(tab: Tab, served: tuple[Served, str]):
+    tab.open("/queues?search=order")
+    tab.run("document.querySelector('tbody a').focus(); document.querySelector('tbody a').mark = 1")
+    served[0].look(available=77_077)
+    until(lambda: "77,077" in tab.text("#live"))
+    assert tab.run("return document.activeElement === document.querySelector('tbody a') && document.activeElement.mark")
+    served[0].look(available=88_088)
+    until(lambda: "88,088" in tab.text("#live"))
+    assert tab.said() == []
+
+
+def test_a_search_is_done_while_it_is_written_and_stays_when_the_page_refreshes(tab: Tab, served: tuple[Served, str]):
+    tab.open("/queues")
+    until(lambda: tab.run("return window.mantaCharts !== undefined && !document.querySelector('.theme').hidden"))
+    tab.press("/")
+    assert tab.run("return document.activeElement.id") == "search"
+    tab.press("orders")
+    until(lambda: " of " in tab.text(".pages") and "search=orders" in tab.run("return location.search"))
+    before = tab.text(".pages")
+    served[0].look(available=99_099)
+    until(lambda: "99,099" in tab.text("#live"))
+    assert tab.text(".pages") == before
+    assert tab.run("return document.activeElement.value") == "orders"
+
+
+def test_the_theme_is_the_system_s_until_another_is_chosen_which_is_remembered(tab: Tab):
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    tab.open("/", scheme="light")
+    light = tab.run(ground)
+    tab.open("/", scheme="dark")
+    dark = tab.run(ground)
+    assert light != dark
+    tab.run("document.querySelector('.theme').click()")
+    assert tab.run(ground) == light
+    tab.open("/locks", scheme="dark")
+    assert tab.run(ground) == light
+    tab.run("localStorage.clear()")
+
+
+def test_the_keyboard_reaches_the_page_past_the_menu(tab: Tab):
+    from selenium.webdriver.common.keys import Keys
+
+    tab.open("/")
+    tab.driver.find_element("tag name", "body").send_keys(Keys.TAB)
+    assert tab.run("return document.activeElement.className") == "skip"
+    assert tab.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    tab.press(Keys.ENTER)
+    until(lambda: tab.run("return location.hash") == "#main")
+
+
+def test_a_purge_asks_first_and_says_what_it_came_to(tab: Tab, served: tuple[Served, str]):
+    tab.open("/queue?name=orders")
+    until(lambda: tab.run("return window.mantaCharts !== undefined && !document.querySelector('.theme').hidden"))
+    tab.run("document.querySelector('details.danger').open = true")
+    tab.run("document.querySelector('form[action$=\"/do/purge\"] button').click()")
+    until(lambda: "This takes away" in tab.text(".said.ask"))
+    assert not [one for one in served[0].deeds.done if one[0] == "purge"]
+    tab.run("document.querySelector('.said.ask button').click()")
+    assert until(lambda: tab.text(".said.ok")).strip() == "1,234 messages are gone."
+    assert [one[2] for one in served[0].deeds.done if one[0] == "purge"] == [("orders",)]
+    assert tab.said() == []
+
+
+def test_a_name_with_a_script_in_it_runs_nothing(tab: Tab):
+    for path in ("/queues", "/queue?name=%3Cscript%3Ealert(1)%3C%2Fscript%3E", "/flow", "/groups"):
+        tab.open(path)
+        assert "<script>alert(1)</script>" in tab.text("main")
+        assert tab.run("return document.querySelectorAll('main script').length") == 0
+    assert tab.said() == []
