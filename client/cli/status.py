@@ -31,6 +31,8 @@ from .sheets import Sheet, byte_count, span
 
 REASONS = 16
 """Lines in the panel; `--json` has them all."""
+NEW_S = 1.0
+"""What is younger was seen for the first time just now."""
 GOOD, SOON, BAD = "green", "yellow", "red"
 
 
@@ -67,9 +69,11 @@ def view(cluster: ClusterStatus) -> list[RenderableType]:
 
 
 def ages(cluster: ClusterStatus) -> dict[str, str]:
-    """Reason -> for how long it has been so, of those of which the supervisor remembers it: "for 12 s"."""
+    """Reason -> for how long it has been so: "for 12 s". Only of those that the supervisor had seen before it was asked
+    now: what it sees for the first time may have been so for any time."""
     now_s = time.time()
-    return {alert.text: f"for {span(now_s - alert.since)}" for alert in cluster.alerts if alert.since}
+    known = ((alert.text, now_s - alert.since) for alert in cluster.alerts if alert.since)
+    return {text: f"for {span(age_s)}" for text, age_s in known if age_s >= NEW_S}
 
 
 def warnings(cluster: ClusterStatus) -> list[Text]:

@@ -91,7 +91,7 @@ class QueuePage:
         if "error" in row:
             return [("queue", self._name), ("trouble", Text(str(row["error"]), BAD))]
         queue = SimpleNamespace(**dict.fromkeys(_NUMBERS, 0) | row)
-        kind = f"{row.get('kind', '?')}, {'durable' if row.get('durable') else 'transient'}"
+        kind = f"{row.get('kind', '?')}, {'durable' if getattr(queue, 'durable', False) else 'transient'}"
         count = f"{queue.messages:,}: {queue.available:,} available, {queue.acquired:,} unacked"
         count += f", {queue.delayed:,} delayed" if queue.delayed else ""
         at = ", ".join(f"{count:,} at {broker}" for broker, count in sorted(row.get("consumers_at", {}).items()))

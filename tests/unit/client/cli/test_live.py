@@ -299,5 +299,17 @@ def test_watching_a_queue_ends_with_its_deletion(run: Callable[..., Ran], broker
     assert ran.code == 1 and "there is no queue 'orders'" in ran.err
 
 
+def test_a_terminal_has_a_screen_of_its_own_until_ctrl_c(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch):
+    shown = io.StringIO()
+    monkeypatch.setattr(live, "out", Console(file=shown, force_terminal=True, width=80, height=12))
+    ran = run("top", meanwhile=[nothing, nothing])
+    text = shown.getvalue()
+    assert ran.code == 130 and "Traceback" not in ran.err
+    begun, left = text.index("\x1b[?1049h"), text.index("\x1b[?1049l")
+    frames = text[begun:left].split("\x1b[H")
+    assert all(frame.count("\n") < 12 for frame in frames), "a line more and the screen would scroll"
+    assert "orders" in frames[-1] and "0.0 in" in frames[-1]
+
+
 def test_a_wrong_key_is_refused(run: Callable[..., Ran]):
     assert run("top", "--sort", "size").code == 2

@@ -331,7 +331,7 @@ def test_for_how_long_it_has_been_so_is_said_where_that_is_known() -> None:
     assert "for 3.3 min queue orders: being brought up to date at b1" in text
     assert "warning, for 3.3 min: host h may not fail now" in text
     assert max(map(len, text.splitlines())) <= 80
-    text = printed(view(known))
+    text = printed(view(since(known, 0)))  # it is asked now for the first time: who knows since when
     assert " - queue orders: being brought up to date at b1" in text
     assert "warning: host h may not fail now" in text
 
