@@ -202,6 +202,7 @@ MAY_BE_DEAD = {
         ("connection_made", "connection_lost", "data_received", "pause_writing", "resume_writing"),
         "asyncio calls it by this name",
     ),
+    "redirect_request": "urllib calls it by this name",
     "header": "a replica's way to read a message, for the first kind of queue that goes by one",
 }
 MAY_SHARE_NAME = {
