@@ -113,8 +113,9 @@ class Cluster:
         return ClusterStatus.read(self.status())
 
     def health(self) -> dict[str, Any]:
-        """``{"healthy": bool, "unhealthy": [reasons], "warnings": [...]}``: every way in which the cluster is not
-        whole, named; and what is wrong though it is, such as a host that may not fail."""
+        """``{"healthy": bool, "unhealthy": [reasons], "warnings": [...], "alerts": [...]}``: every way in which the
+        cluster is not whole; what is wrong though it is, such as a host that may not fail; and both with their names
+        (`AlertStatus`)."""
         return self.report().health()
 
     def quorum_critical(self, broker: str = "", whole_node: bool = False) -> dict[str, dict[str, Any]]:

@@ -761,6 +761,11 @@ PROMISES: dict[str, list[str]] = {
         "tests/unit/actors/supervisor/test_health.py::test_every_reason_is_named_once",
         "tests/unit/client/cli/test_status.py::test_check_health_has_an_exit_code",
     ],
+    "Each is an alert with a name": [
+        "tests/unit/actors/supervisor/test_reasons.py::test_each_name_can_be_produced",
+        "tests/unit/actors/supervisor/test_reasons.py::test_the_page_of_alerts_is_what_the_program_says",
+        "tests/unit/client/cli/test_status.py::test_check_alert_is_1_while_it_is_on_and_says_what_to_do",
+    ],
     "After a power cut of all, members with stores tell again what they apply again": [
         "tests/unit/conversations/test_told_again.py::test_told_again",
     ],

@@ -9,6 +9,7 @@ from typing import Any
 from ...protocol.status.members import AnyMember, BrokerMember, SequencerMember
 from .health import leader, quorum_critical
 from .plan import Plan
+from .reasons import Reason
 
 
 def on_host(actors: list[AnyMember], host: str) -> list[str]:
@@ -16,7 +17,7 @@ def on_host(actors: list[AnyMember], host: str) -> list[str]:
     return [actor.name for actor in actors if isinstance(actor, BrokerMember) and actor.host == host]
 
 
-def frail(plan: Plan, actors: list[AnyMember], hosts: int = 0) -> list[str]:
+def frail(plan: Plan, actors: list[AnyMember], hosts: int = 0) -> list[Reason]:
     """Why one host may not fail now: for each such host, what it carries. None when any one may, and none for a cluster
     that was begun on a single host and has no other.
 
@@ -27,7 +28,7 @@ def frail(plan: Plan, actors: list[AnyMember], hosts: int = 0) -> list[str]:
     used = sorted({actor.host for actor in actors if isinstance(actor, BrokerMember)})
     if len(plan.members) < 2 or max(len(used), plan.hosts, hosts) < 2:
         return []
-    found: list[str] = []
+    found: list[Reason] = []
     for host in used:
         brokers = on_host(actors, host)
         why: list[str] = []
@@ -38,7 +39,7 @@ def frail(plan: Plan, actors: list[AnyMember], hosts: int = 0) -> list[str]:
         if len(sequencers) > 1 and {a.host for a in sequencers} == {host}:
             why.append(f"it carries every sequencer ({_and([a.name for a in sequencers])})")
         if why:
-            found.append(f"host {host} may not fail now, since {'; '.join(why)}")
+            found.append(Reason.of("host-frail", host, f"host {host} may not fail now, since {'; '.join(why)}"))
     return found
 
 

@@ -15,6 +15,7 @@ from ...protocol.supervisor.turns import Turns
 from .announcer import Announcer
 from .joiner import Joiner
 from .launcher import Launcher
+from .reasons import WHOLE, Reason
 from .record import ClusterRecord
 from .replacer import Replacer
 from .store_homes import NotYet, StoreHomes
@@ -70,16 +71,22 @@ class Healer:
     def close(self) -> None:
         self._tasks.close()
 
-    def under_way(self) -> list[str]:
+    def under_way(self) -> list[Reason]:
         """The actors that are being replaced, and why none is."""
         names = [name for name in self._turns.names() if name not in (EVENTS, MANAGEMENT)]
         names = [name for name in names if not self._record.leaves(name)]
         awaited, failures = self._homes.awaited, self._record.store_failures
-        names = [name for name in names if not failures.down(broker_of(name))]
-        found = [awaited.get(name) or f"{name} has died and is being replaced" for name in names]
-        found += failures.complaints()
+        found = [
+            Reason.of("broker-awaited", name, awaited[name])
+            if name in awaited
+            else Reason.of("member-died", name, f"{name} has died and is being replaced")
+            for name in names
+            if not failures.down(broker_of(name))
+        ]
+        found += [Reason.of("broker-left-down", broker, why) for broker, why in failures.complaints().items()]
         if self._record.stage == "running" and not self._supervision.in_office(int(time.monotonic() * 1000)):
-            found.append("no majority of the brokers confirms the supervisor: nothing is replaced until one does")
+            text = "no majority of the brokers confirms the supervisor: nothing is replaced until one does"
+            found.append(Reason.of("supervisor-unconfirmed", WHOLE, text))
         return found
 
     async def _heal_all(self) -> None:

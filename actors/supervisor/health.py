@@ -1,4 +1,4 @@
-"""The health of a cluster, in words: every degraded state has its reason named; and the effect of one more loss.
+"""The health of a cluster, in words: every degraded state has its named reason; and the effect of one more loss.
 
 Pure functions of what `Supervisor.status` has gathered.
 """
@@ -29,6 +29,7 @@ from ...protocol.wire.events import CLUSTER
 from .address_book import broker_of
 from .losses import Loss, called, losses, waiting
 from .plan import Plan
+from .reasons import WHOLE, Reason
 
 NAMED = 3
 """Queues that a line names; the rest are counted."""
@@ -46,24 +47,27 @@ def sequencers(actors: Iterable[AnyMember]) -> list[SequencerStatus]:
     return [a.machine for a in actors if isinstance(a, SequencerMember) and a.alive and a.machine]
 
 
-def complaints(plan: Plan, actors: list[AnyMember]) -> list[str]:
+def complaints(plan: Plan, actors: list[AnyMember]) -> list[Reason]:
     """Reasons why the cluster is not whole; none when it is."""
     known = {actor.name for actor in actors}
     # The absence of these two is a warning: `tap_life.warnings`, `management_life.warnings`.
     actors = [a for a in actors if not isinstance(a, TapMember | ManagementMember)]
     leading, gone, there = leader(actors), lost(actors), brokers(actors)
-    wrong = [str(loss) for loss in gone] + _silent(actors)
+    wrong = [loss.reason() for loss in gone] + _silent(actors)
     for actor in actors:
         if actor.alive and actor.machine is UNSET:
-            says_not = f"{actor.name} does not say how it is: {actor.error}"
-            wrong.append(says_not if actor.error else f"{actor.name} is starting")
-    wrong += [f"{name} and {peer} do not link: {why}" for name, peer, why in _unlinked(actors) if peer in known]
-    wrong += [f"broker {broker} is not there" for broker in plan.members if broker not in known]
+            wrong.append(speechless(actor))
+    for name, peer, why in _unlinked(actors):
+        if peer in known:
+            wrong.append(Reason.of("members-unlinked", f"{name} {peer}", f"{name} and {peer} do not link: {why}"))
+    for broker in plan.members:
+        if broker not in known:
+            wrong.append(Reason.of("broker-missing", broker, f"broker {broker} is not there"))
     voters = plan.members if leading is None else leading.machine.members
     barred = {name for loss in gone if loss.for_good and CLUSTER in loss.streams for name in loss.blank}
     named = any(CLUSTER in loss.streams for loss in gone)
     if not named and sum(voter in there for voter in voters) <= len(voters) // 2:
-        wrong.append("no majority: nothing completes until more brokers are back")
+        wrong.append(Reason.of("no-majority", WHOLE, "no majority: nothing completes until more brokers are back"))
     for name, broker in there.items():
         wrong += _broker(name, broker, name in barred)
     wrong += _stopping(there)
@@ -71,39 +75,52 @@ def complaints(plan: Plan, actors: list[AnyMember]) -> list[str]:
         wrong += _store(store)
     wrong += _condemned(there.values())
     if leading is None:
-        wrong.append("no sequencer leads: nothing completes until one does")
+        wrong.append(Reason.of("no-leader", WHOLE, "no sequencer leads: nothing completes until one does"))
     if not any(sequencer.role == STANDBY for sequencer in sequencers(actors)):
-        wrong.append("no standby sequencer: the death of the one that leads would take longer to heal")
+        text = "no standby sequencer: the death of the one that leads would take longer to heal"
+        wrong.append(Reason.of("no-standby", WHOLE, text))
     wrong += _ownership(actors, leading, plan)
     return wrong + (_streams(leading.machine, gone) if leading is not None else [])
 
 
-def _broker(name: str, broker: BrokerStatus, barred: bool) -> Iterator[str]:
+def speechless(actor: AnyMember) -> Reason:
+    """Of a member that answers, and does not say how it is."""
+    if actor.error:
+        return Reason.of("member-mute", actor.name, f"{actor.name} does not say how it is: {actor.error}")
+    return Reason.of("member-starting", actor.name, f"{actor.name} is starting")
+
+
+def _broker(name: str, broker: BrokerStatus, barred: bool) -> Iterator[Reason]:
     """The troubles of a broker. `barred`: the majority that knew the wiring is lost, and so is what it knew."""
     if barred:
-        yield f"broker {name} cannot join: the majority that knew the wiring is lost"
+        text = f"broker {name} cannot join: the majority that knew the wiring is lost"
+        yield Reason.of("broker-barred", name, text)
     elif broker.blank:
-        yield f"broker {name} is joining: it has no wiring yet"
+        yield Reason.of("broker-joining", name, f"broker {name} is joining: it has no wiring yet")
     if broker.cut_off:
-        yield f"broker {name} is cut off from the majority and serves nobody"
+        text = f"broker {name} is cut off from the majority and serves nobody"
+        yield Reason.of("broker-cut-off", name, text, broker.unconfirmed_ms)
     if not broker.attached:
-        yield f"broker {name} has no sequencer to ask"
+        yield Reason.of("broker-without-sequencer", name, f"broker {name} has no sequencer to ask")
     if not broker.replicas:
-        yield f"broker {name} has no queue replica that is connected"
+        text = f"broker {name} has no queue replica that is connected"
+        yield Reason.of("broker-without-replicas", name, text)
     if broker.homeless:
-        yield f"broker {name} has no replica for {_count(len(broker.homeless), 'queue')}"
+        text = f"broker {name} has no replica for {_count(len(broker.homeless), 'queue')}"
+        yield Reason.of("queues-without-replica", name, text)
 
 
-def _stopping(there: dict[str, BrokerStatus]) -> list[str]:
+def _stopping(there: dict[str, BrokerStatus]) -> list[Reason]:
     """Who lets nobody in since the cluster is being stopped; and what becomes of that."""
     left = {name: one.stop_left_ms for name, one in there.items() if one.stop_left_ms is not UNSET}
     if not left:
         return []
     names = f"{', '.join(sorted(left))} {'lets' if len(left) == 1 else 'let'}"
-    return [
+    text = (
         f"{names} no client in: the cluster is being stopped; if that comes to nothing, it goes on in "
         f"{max(left.values()) / 1000:.0f} s (`mantamq down` stops it)"
-    ]
+    )
+    return [Reason.of("cluster-stopping", WHOLE, text)]
 
 
 def stores(actors: Iterable[AnyMember]) -> list[StoreStatus]:
@@ -111,39 +128,44 @@ def stores(actors: Iterable[AnyMember]) -> list[StoreStatus]:
     return [a.machine for a in actors if isinstance(a, StoreMember) and a.alive and a.machine]
 
 
-def _store(store: StoreStatus) -> Iterator[str]:
+def _store(store: StoreStatus) -> Iterator[Reason]:
     """The troubles of a broker's store, each with what to do."""
     if store.pressed:
         how = "half of its reserve is gone" if store.full else "its reserve is begun"
-        yield f"{store.name} has no room ({how}): transfers wait until there is some; make it in {store.folder}"
+        text = f"{store.name} has no room ({how}): transfers wait until there is some; make it in {store.folder}"
+        yield Reason.of("store-full", store.name, text)
     hurt = [stream for log in store.logs.values() for stream in log.hurt]
     if hurt:
         names = ", ".join(hurt[:NAMED]) + (f" and {len(hurt) - NAMED} more" if len(hurt) > NAMED else "")
-        yield f"{store.name} cannot read all of {names}: others that have it bring it up to date"
+        text = f"{store.name} cannot read all of {names}: others that have it bring it up to date"
+        yield Reason.of("store-unreadable", store.name, text)
 
 
-def store_warnings(actors: Iterable[AnyMember]) -> list[str]:
+def store_warnings(actors: Iterable[AnyMember]) -> list[Reason]:
     """What is worth a look at disks while nothing stands still for it."""
-    found = list(stores(actors))
-    return [
-        f"the log {log} of {store.name} was damaged on its disk ({_count(len(one.damage), 'place')}): see to the disk"
-        for store in found
-        for log, one in store.logs.items()
-        if one.damage
-    ] + [
-        f"{store.name} cannot save the wiring in its catalogue, and its transaction log grows: {store.catalog}"
-        for store in found
-        if store.catalog
-    ]
+    found, worth = list(stores(actors)), list[Reason]()
+    for store in found:
+        for log, one in store.logs.items():
+            if one.damage:
+                places = _count(len(one.damage), "place")
+                text = f"the log {log} of {store.name} was damaged on its disk ({places}): see to the disk"
+                worth.append(Reason.of("store-damaged", f"{store.name} {log}", text))
+    for store in found:
+        if store.catalog:
+            text = f"{store.name} cannot save the wiring in its catalogue, and its transaction log grows: "
+            worth.append(Reason.of("catalogue-unsaved", store.name, text + store.catalog))
+    return worth
 
 
-def stranger_warnings(actors: list[AnyMember]) -> list[str]:
+def stranger_warnings(actors: list[AnyMember]) -> list[Reason]:
     """Processes that were turned away and are none of this cluster: left of an earlier start of it, or of another
     cluster that dials ports which its own members had once. Nothing here stands still for them; a member that is turned
     away says so itself."""
     known = {actor.name for actor in actors}
     return [
-        f"{name} has turned away {peer}, which is not of this cluster: {why}"
+        Reason.of(
+            "stranger-refused", f"{name} {peer}", f"{name} has turned away {peer}, which is not of this cluster: {why}"
+        )
         for name, peer, why in _unlinked(actors)
         if peer not in known
     ]
@@ -157,14 +179,18 @@ def _unlinked(actors: Iterable[AnyMember]) -> Iterator[tuple[str, str, str]]:
             yield actor.name, peer, why
 
 
-def closed(plan: Plan, actors: list[AnyMember], serving: Collection[str]) -> list[str]:
+def closed(plan: Plan, actors: list[AnyMember], serving: Collection[str]) -> list[Reason]:
     """Brokers that have all they need and take no clients yet: those were not told of them.
 
     Args:
         serving: brokers that clients are told of.
     """
     ready = {name for name, broker in brokers(actors).items() if not broker.blank and not broker.leaving}
-    return [f"broker {name} takes no clients yet" for name in plan.members if name in ready and name not in serving]
+    return [
+        Reason.of("broker-closed", name, f"broker {name} takes no clients yet")
+        for name in plan.members
+        if name in ready and name not in serving
+    ]
 
 
 def office(actors: Iterable[AnyMember]) -> SupervisorStatus:
@@ -243,71 +269,80 @@ def sharing_host(actors: list[AnyMember], broker: str) -> list[str]:
     return [name for name in hosts if hosts[name] == hosts.get(broker)] or [broker]
 
 
-def _ownership(actors: list[AnyMember], leading: Leader | None, plan: Plan) -> list[str]:
+def _ownership(actors: list[AnyMember], leading: Leader | None, plan: Plan) -> list[Reason]:
     """The troubles of the two Ownerships."""
     there = [a.name for a in actors if isinstance(a, OwnershipMember) and a.alive and a.machine is not UNSET]
     if not there:
-        return ["no Ownership: consume locks do not move"]
-    found: list[str] = []
+        return [Reason.of("no-ownership", WHOLE, "no Ownership: consume locks do not move")]
+    found: list[Reason] = []
     duty = leading.machine.duty if leading is not None else None
     if duty is not None and duty.silent_ms > plan.config.timing.ownership_alone_ms:
-        found.append(
+        text = (
             f"consume locks do not move: {duty.name} is on duty and has not answered the sequencer for "
             f"{duty.silent_ms / 1000:.0f} s, and no other Ownership answers it"
         )
+        found.append(Reason.of("ownership-silent", duty.name, text, duty.silent_ms))
     if len(there) == 1:
-        found.append(f"no second Ownership: the end of {there[0]} would hold consume locks up until another is started")
+        text = f"no second Ownership: the end of {there[0]} would hold consume locks up until another is started"
+        found.append(Reason.of("no-second-ownership", WHOLE, text))
     return found
 
 
-def _silent(actors: list[AnyMember]) -> list[str]:
+def _silent(actors: list[AnyMember]) -> list[Reason]:
     """The actors that do not answer: a broker and its replicas in one line, since they mostly go together."""
     groups: dict[str, list[str]] = {}
     for actor in actors:
         if not actor.alive:
             groups.setdefault(broker_of(actor.name), []).append(actor.name)
-    return [f"{', '.join(sorted(names))} {'does' if len(names) == 1 else 'do'} not answer" for names in groups.values()]
-
-
-def _streams(machine: SequencerStatus, gone: list[Loss]) -> list[str]:
-    stopped = {name for loss in gone for name in loss.streams}  # no voter is brought up to date there
-    wrong = [f"broker {broker} is evicted" for broker in machine.absent]
-    wrong += [
-        f"flow control is on, no transfer completes: {behind.reason} (for {behind.for_ms / 1000:.1f} s)"
-        for behind in machine.flow.values()
+    return [
+        Reason.of("member-silent", one, f"{', '.join(sorted(names))} {'does' if len(names) == 1 else 'do'} not answer")
+        for one, names in groups.items()
     ]
-    found: dict[str, list[str]] = {}  # what is wrong -> streams
+
+
+def _streams(machine: SequencerStatus, gone: list[Loss]) -> list[Reason]:
+    stopped = {name for loss in gone for name in loss.streams}  # no voter is brought up to date there
+    wrong = [Reason.of("broker-evicted", broker, f"broker {broker} is evicted") for broker in machine.absent]
+    for member, behind in machine.flow.items():
+        text = f"flow control is on, no transfer completes: {behind.reason} (for {behind.for_ms / 1000:.1f} s)"
+        wrong.append(Reason.of("flow-control", member, text, behind.for_ms))
+    found: dict[tuple[str, str, str], list[str]] = {}  # name, subject, what is wrong -> streams
     for name, stream in machine.streams.items():
         if name in stopped:
             continue
         if not stream.ready:
-            found.setdefault("not recovered yet since a sequencer took over", []).append(name)
+            what = "not recovered yet since a sequencer took over"
+            found.setdefault(("log-recovering", WHOLE, what), []).append(name)
             continue
         if stream.blank:
-            what = f"being brought up to date at {', '.join(sorted(stream.blank))}"
-            found.setdefault(what, []).append(name)
+            where = ", ".join(sorted(stream.blank))
+            found.setdefault(("replica-behind", where, f"being brought up to date at {where}"), []).append(name)
         if stream.missing:
-            found.setdefault(f"no replica at {', '.join(sorted(stream.missing))}", []).append(name)
-    return wrong + [f"{called(names)}: {what}" for what, names in found.items()]
+            where = ", ".join(sorted(stream.missing))
+            found.setdefault(("replica-missing", where, f"no replica at {where}"), []).append(name)
+    return wrong + [
+        Reason.of(name, subject, f"{called(names)}: {what}") for (name, subject, what), names in found.items()
+    ]
 
 
-def _condemned(brokers: Iterable[BrokerStatus]) -> list[str]:
+def _condemned(brokers: Iterable[BrokerStatus]) -> list[Reason]:
     """Queues of which it is being decided for long whether they may be deleted, by what brokers say of themselves."""
     longest: dict[tuple[str, str], CondemnedStatus] = {}
     for one in (one for broker in brokers for one in broker.condemned):
         known = longest.setdefault((one.queue, one.by), one)
         if one.for_ms > known.for_ms:
             longest[one.queue, one.by] = one
-    wrong: list[str] = []
+    wrong: list[Reason] = []
     for one in longest.values():
         if one.for_ms >= DECIDING_MS:
             conditions = ["if_unused"] * one.if_unused + ["if_empty"] * one.if_empty
             waits = " and ".join(_WAITING[condition] for condition in conditions)
-            wrong.append(
+            text = (
                 f"queue {one.queue!r} is to be deleted {' and '.join(conditions)}, which broker {one.by} has not "
                 f"decided yet (for {one.for_ms / 1000:.1f} s): {waits} meanwhile; it stays when that takes too long, "
                 f"and `mantamq queue delete {one.queue} --force` decides at once"
             )
+            wrong.append(Reason.of("deletion-undecided", one.queue, text, one.for_ms))
     return wrong
 
 

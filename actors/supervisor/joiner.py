@@ -53,6 +53,7 @@ from .health import leader, quorum_critical
 from .launcher import Launcher
 from .nodes import Nodes
 from .orders import Orders
+from .reasons import Reason
 from .record import ClusterRecord
 from .reports import reports
 from .roster import may_leave
@@ -144,8 +145,9 @@ class Joiner:
             "stage": stage.text, "done": stage.done, "total": stage.total,
         }  # fmt: skip
 
-    def under_way(self) -> list[str]:
-        return [self._machine.under_way()] if self.change is not None else []
+    def under_way(self) -> list[Reason]:
+        change = self.change
+        return [Reason.of("members-changing", change.broker, self._machine.under_way())] if change is not None else []
 
     def close(self) -> None:
         if self._task is not None:

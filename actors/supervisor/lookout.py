@@ -26,6 +26,7 @@ from .address_book import is_broker
 from .health import brokers, complaints, lost, office
 from .losses import losses
 from .plan import Plan
+from .reasons import WHOLE, Reason, texts
 from .reports import in_book
 from .supervisor_state import SupervisorState
 
@@ -113,18 +114,19 @@ def _by_members(members: dict[str, Handle], placement: Placement, supervisors: l
     actors = [in_book(name, entry, found.get(name, mute)) for name, entry in kept.book.items()]
     silent = f"{', '.join(supervisors)} does not answer" if supervisors else "there is no supervisor now"
     first = f"{silent}: what dies meanwhile is not replaced; brokers start another when a majority misses it too"
-    return _status(kept.plan, actors, [first], kept.cluster, placement.namespace)
+    return _status(kept.plan, actors, Reason.of("no-supervisor", WHOLE, first), kept.cluster, placement.namespace)
 
 
-def _status(plan: Plan, actors: list[AnyMember], first: list[str], cluster: str, namespace: str) -> ClusterStatus:
+def _status(plan: Plan, actors: list[AnyMember], first: Reason, cluster: str, namespace: str) -> ClusterStatus:
     whole = {name for name, broker in brokers(actors).items() if not broker.blank}
     serving = {actor.name: actor.address for actor in actors if actor.name in whole}
+    wrong = [first, *complaints(plan, actors)]
     return ClusterStatus(
         cluster=cluster, namespace=namespace, stage="without its supervisor", uptime_s=0.0,
         brokers=list(plan.members), members=serving, brokers_in_cluster=len(plan.members),
         brokers_taking_clients=len(serving), authenticated=bool(plan.config.token), supervisor=office(actors),
-        healthy=False, unhealthy=first + complaints(plan, actors), lost=[loss.report() for loss in lost(actors)],
-        moved=moved(actors), actors=actors,
+        healthy=False, unhealthy=texts(wrong), lost=[loss.report() for loss in lost(actors)],
+        moved=moved(actors), alerts=[reason.alert() for reason in wrong], actors=actors,
     )  # fmt: skip
 
 
@@ -160,10 +162,17 @@ def by_ports(members: Mapping[str, str], ask: Callable[[str], BrokerStatus | str
         return None
     gone = losses(min(told.values(), key=lambda state: state.waiting_heard_ms or 1 << 30).waiting)
     voters = max((state.voters for state in told.values()), key=len) or list(members)
-    wrong = [f"Ray cannot be asked ({why}): what dies meanwhile is not replaced", *map(str, gone)]
-    wrong += [f"broker {name} at {members[name]}: {state}" for name, state in states.items() if name not in told]
+    text = f"Ray cannot be asked ({why}): what dies meanwhile is not replaced"
+    wrong = [Reason.of("ray-silent", WHOLE, text), *(loss.reason() for loss in gone)]
     wrong += [
-        f"broker {name} is not known here: where it is was not written down" for name in voters if name not in states
+        Reason.of("member-silent", name, f"broker {name} at {members[name]}: {state}")
+        for name, state in states.items()
+        if name not in told
+    ]
+    wrong += [
+        Reason.of("broker-unknown", name, f"broker {name} is not known here: where it is was not written down")
+        for name in voters
+        if name not in states
     ]
     actors: list[AnyMember] = []
     for name, at in members.items():
@@ -175,5 +184,6 @@ def by_ports(members: Mapping[str, str], ask: Callable[[str], BrokerStatus | str
     return ClusterStatus(
         cluster="", namespace="", stage="seen from its clients' side only", uptime_s=0.0, brokers=voters,
         members=serving, brokers_in_cluster=len(voters), brokers_taking_clients=len(serving), authenticated=False,
-        supervisor=office(actors), healthy=False, unhealthy=wrong, lost=[loss.report() for loss in gone], actors=actors,
+        supervisor=office(actors), healthy=False, unhealthy=texts(wrong), lost=[loss.report() for loss in gone],
+        alerts=[reason.alert() for reason in wrong], actors=actors,
     )  # fmt: skip

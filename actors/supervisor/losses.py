@@ -14,6 +14,7 @@ from ...protocol.status.cluster import LossStatus
 from ...protocol.status.machines import BrokerStatus, SequencerStatus
 from ...protocol.wire.events import CLUSTER
 from ...protocol.wire.majority_frames import LOST, WAITS, Waiting
+from .reasons import Reason
 
 NAMED = 5
 """Queues that one reason names; the rest are counted."""
@@ -49,6 +50,11 @@ class Loss:
             streams=list(self.streams), here=list(self.here), blank=list(self.blank),
             missing_ms=dict(self.missing), for_ms=self.for_ms, for_good=self.for_good,
         )  # fmt: skip
+
+    def reason(self) -> Reason:
+        name = "majority-lost" if self.for_good else "no-majority"
+        subject = called(self.streams[:1]).removeprefix("queue ") + " and others" * (len(self.streams) > 1)
+        return Reason.of(name, subject, str(self), self.for_ms)
 
     def __str__(self) -> str:
         what = f"{called(self.streams)}: "

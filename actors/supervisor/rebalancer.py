@@ -31,6 +31,7 @@ from .frail_hosts import frail
 from .health import leader, on_duty
 from .joiner import Joiner
 from .reach import Reach
+from .reasons import Reason
 from .record import ClusterRecord
 
 log = logging.getLogger(__name__)
@@ -80,18 +81,21 @@ class Rebalancer:
         if self._task is not None:
             self._task.cancel()
 
-    def warnings(self, actors: list[AnyMember]) -> list[str]:
+    def warnings(self, actors: list[AnyMember]) -> list[Reason]:
         """Why one host may not fail now, and where Ray is to be started again."""
         plan = self._record.plan
         hosts = {node.host for node in self.nodes}
         found = frail(plan, actors, len(hosts))
         if plan.moving[0] in plan.members:
-            found.append(f"brokers are being spread over the hosts: {plan.moving[0]} leaves when another has joined")
+            text = f"brokers are being spread over the hosts: {plan.moving[0]} leaves when another has joined"
+            found.append(Reason.of("brokers-spreading", plan.moving[0], text))
         if 0 < len(hosts) < plan.hosts and self.ended:
-            found.append(
-                f"Ray's node on {', '.join(self.ended)} has ended, and nothing runs there until it is started again: "
+            where = ", ".join(self.ended)
+            text = (
+                f"Ray's node on {where} has ended, and nothing runs there until it is started again: "
                 "`ray start --address=HEAD:PORT` on that host"
             )
+            found.append(Reason.of("ray-node-ended", where, text))
         return found
 
     def progress(self) -> dict[str, Any]:

@@ -44,6 +44,7 @@ from .nodes import Nodes
 from .orders import Orders
 from .plan import Plan
 from .reach import Reach
+from .reasons import FirstSeen, texts
 from .rebalancer import Rebalancer
 from .record import ClusterRecord
 from .replacer import Replacer
@@ -72,6 +73,7 @@ class Supervisor:
         self._stopping: asyncio.Task[list[str]] | None = None
         self._unclean: list[str] = []
         self._host = ""
+        self._first_seen = FirstSeen()
         record = self._record = ClusterRecord()
         supervision = self._supervision = Supervision(Commission(0, secrets.token_hex(6), name))
         turns, reach = Turns(), Reach(placement.answering)
@@ -207,6 +209,9 @@ class Supervisor:
         actors = await reports(self._record.book, timeout_s)
         wrong = complaints(self._record.plan, actors) + self._joiner.under_way() + self._healer.under_way()
         wrong += closed(self._record.plan, actors, serving)
+        warned = self._rebalancer.warnings(actors) + tap_life.warnings(self._record.config.events.directory, actors)
+        warned += management_life.warnings(self._record.config.management, actors)
+        warned += store_warnings(actors) + stranger_warnings(actors)
         supervisor = self._supervision.report()
         supervisor.pid, supervisor.host = os.getpid(), self._host
         return ClusterStatus(
@@ -222,14 +227,11 @@ class Supervisor:
             authenticated=bool(self._record.config.token),
             supervisor=supervisor,
             healthy=not wrong,
-            unhealthy=wrong,
+            unhealthy=texts(wrong),
             lost=[loss.report() for loss in lost(actors)],
-            warnings=self._rebalancer.warnings(actors)
-            + tap_life.warnings(self._record.config.events.directory, actors)
-            + management_life.warnings(self._record.config.management, actors)
-            + store_warnings(actors)
-            + stranger_warnings(actors),
+            warnings=texts(warned),
             moved=moved(actors),
+            alerts=self._first_seen.alerts(wrong + warned, time.time()),
             actors=actors,
         )
 

@@ -10,6 +10,7 @@ import importlib.util
 
 from ...protocol.errors import LocalError
 from ...protocol.status.members import AnyMember, TapMember
+from .reasons import WHOLE, Reason
 
 ROLE = "EventTap"
 INSTALL = "pip install 'mantamq[events]'"
@@ -31,21 +32,26 @@ def check(directory: str) -> None:
         )
 
 
-def warnings(directory: str, actors: list[AnyMember]) -> list[str]:
+def warnings(directory: str, actors: list[AnyMember]) -> list[Reason]:
     """The troubles of the events. None of them is the cluster's."""
     if not directory:
         return []
     tap = next((actor for actor in actors if isinstance(actor, TapMember)), None)
     if tap is None or not tap.alive:
-        return ["events are not captured now: the tap does not answer and is being replaced"]
+        text = "events are not captured now: the tap does not answer and is being replaced"
+        return [Reason.of("events-not-captured", WHOLE, text)]
     machine = tap.machine
     if not machine:
-        return [f"the tap does not say how it is: {tap.error}" if tap.error else "the tap is starting"]
-    found: list[str] = []
+        if tap.error:
+            return [Reason.of("member-mute", tap.name, f"the tap does not say how it is: {tap.error}")]
+        return [Reason.of("member-starting", tap.name, "the tap is starting")]
+    found: list[Reason] = []
     if machine.error:
-        found.append(f"events cannot be written: {machine.error}")
+        found.append(Reason.of("events-unwritten", WHOLE, f"events cannot be written: {machine.error}"))
     if machine.dropped:
-        found.append(f"{machine.dropped:,} events are missing from the table: the tap was away or too slow")
+        text = f"{machine.dropped:,} events are missing from the table: the tap was away or too slow"
+        found.append(Reason.of("events-dropped", WHOLE, text))
     if machine.untold:
-        found.append(f"nobody has the beginning of {len(machine.untold)} streams of events")
+        text = f"nobody has the beginning of {len(machine.untold)} streams of events"
+        found.append(Reason.of("events-untold", WHOLE, text))
     return found

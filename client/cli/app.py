@@ -24,6 +24,8 @@ from . import (
     redirects,
     status,
     store,
+    top,
+    watch,
     wiring,
 )
 from .console import run, say
@@ -59,6 +61,8 @@ def everywhere(
 cluster.register(app)
 status.register(app)
 check.register(app)
+top.register(app)
+watch.register(app)
 broker.register(app)
 queue = wiring.register(app)
 moves.register(queue)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import typer
 from msgspec import UNSET
@@ -37,6 +39,8 @@ from .sheets import Sheet, byte_count, span
 
 REASONS = 16
 """Lines in the panel; `--json` has them all."""
+NEW_S = 1.0
+"""What is younger was seen for the first time just now."""
 GOOD, SOON, BAD = "green", "yellow", "red"
 
 
@@ -60,8 +64,8 @@ def view(cluster: ClusterStatus) -> list[RenderableType]:
     return [
         _head(cluster),
         Text(f"brokers: {_figures(cluster)}"),
-        health(cluster.unhealthy),
-        *(Text(f"warning: {line}", SOON) for line in cluster.warnings),
+        health(cluster.unhealthy, ages(cluster)),
+        *warnings(cluster),
         *(Text(_moved(move)) for move in cluster.moved),
         _brokers(cluster),
         gap,
@@ -72,16 +76,34 @@ def view(cluster: ClusterStatus) -> list[RenderableType]:
     ]
 
 
-def health(reasons: list[str]) -> Panel:
-    """The panel of all that is wrong, green when nothing is."""
+def ages(cluster: ClusterStatus) -> dict[str, str]:
+    """Reason -> for how long it has been so: "for 12 s". Only of those that the supervisor had seen before it was asked
+    now: what it sees for the first time may have been so for any time."""
+    now_s = time.time()
+    known = ((alert.text, now_s - alert.since) for alert in cluster.alerts if alert.since)
+    return {text: f"for {span(age_s)}" for text, age_s in known if age_s >= NEW_S}
+
+
+def warnings(cluster: ClusterStatus) -> list[Text]:
+    """A line for each warning."""
+    known = ages(cluster)
+    return [Text(f"warning{', ' * (line in known)}{known.get(line, '')}: {line}", SOON) for line in cluster.warnings]
+
+
+def health(reasons: list[str], ages: Mapping[str, str] = MappingProxyType({})) -> Panel:
+    """The panel of all that is wrong, green when nothing is.
+
+    Args:
+        ages: reason -> for how long, where that is known.
+    """
     if not reasons:
         return Panel(Text("healthy: everything is there and up to date"), border_style=GOOD, expand=False)
-    lines = reasons[:REASONS]
-    if len(reasons) > REASONS:
-        lines = [*lines, f"and {len(reasons) - REASONS} more: --json names them all"]
     table = Table.grid(padding=(0, 1))
-    for line in lines:
-        table.add_row("-", Text(line))
+    table.add_column(no_wrap=True)
+    for line in reasons[:REASONS]:
+        table.add_row(Text(ages.get(line, "-"), "dim"), Text(line))
+    if len(reasons) > REASONS:
+        table.add_row("-", Text(f"and {len(reasons) - REASONS} more: --json names them all"))
     count = "one reason" if len(reasons) == 1 else f"{len(reasons)} reasons"
     return Panel(table, title=f"not healthy: {count}", title_align="left", border_style=BAD, expand=False)
 

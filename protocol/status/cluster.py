@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
+from .alerts import AlertStatus
 from .base import StatusStruct
 from .members import AnyMember, MoveStatus, read_member
 
@@ -75,6 +76,7 @@ class ClusterStatus(StatusStruct, kw_only=True):
         unhealthy: all that is wrong, a reason each.
         lost: streams that have no majority.
         warnings: what is wrong though the cluster is healthy.
+        alerts: both, in this order, each with its name and since when; none from a supervisor of an earlier version.
         moved: the last move of each broker, the latest first.
         actors: every member.
     """
@@ -95,11 +97,13 @@ class ClusterStatus(StatusStruct, kw_only=True):
     lost: list[LossStatus] = []
     warnings: list[str] = []
     moved: list[MovedStatus] = []
+    alerts: list[AlertStatus] = []
     actors: list[AnyMember]
 
     def health(self) -> dict[str, Any]:
         """Whether all is well, and what is not, as plain values."""
-        return {"healthy": self.healthy, "unhealthy": self.unhealthy, "warnings": self.warnings}
+        alerts = [alert.plain() for alert in self.alerts]
+        return {"healthy": self.healthy, "unhealthy": self.unhealthy, "warnings": self.warnings, "alerts": alerts}
 
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> Self:

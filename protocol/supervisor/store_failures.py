@@ -49,9 +49,9 @@ class StoreFailures:
         """The last supervisor had left these down."""
         self._down.update(down)
 
-    def complaints(self) -> list[str]:
-        """All brokers that are left down."""
-        return [self.down(broker) for broker in self._down]
+    def complaints(self) -> dict[str, str]:
+        """All brokers that are left down, and why, in words."""
+        return {broker: self.down(broker) for broker in self._down}
 
     def forget(self, broker: str) -> None:
         """It has left the cluster."""

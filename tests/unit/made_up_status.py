@@ -6,6 +6,7 @@ from typing import Any
 
 from mantamq.actors.supervisor.health import complaints, lost
 from mantamq.actors.supervisor.plan import Plan
+from mantamq.actors.supervisor.reasons import texts
 from mantamq.protocol.status.cluster import ClusterStatus, SupervisorStatus
 from mantamq.protocol.status.machines import (
     BrokerStatus,
@@ -164,5 +165,6 @@ def report(found: list[AnyMember], brokers: int = 3) -> ClusterStatus:
         brokers=list(plan(brokers).members), members=serving, brokers_in_cluster=brokers,
         brokers_taking_clients=len(serving), authenticated=False,
         supervisor=SupervisorStatus(pid=99, host="10.0.0.1", name="supervisor", number=1),
-        healthy=not wrong, unhealthy=wrong, lost=[loss.report() for loss in lost(found)], actors=found,
+        healthy=not wrong, unhealthy=texts(wrong), lost=[loss.report() for loss in lost(found)],
+        alerts=[reason.alert() for reason in wrong], actors=found,
     )  # fmt: skip

@@ -34,6 +34,8 @@ MAY_IMPORT_LATE: dict[str, set[str]] = {
     "actors/members/management_node.py": {"management"},  # which it serves: no other process pays for it
     "client": {"actors"},  # to start or find a cluster; a client of "host:port" must not pay for Ray
     "client/cli/analyze.py": {"jobs"},  # the one command that needs Spark
+    "client/cli/live.py": {"management"},  # the model of a cluster that `top` and `watch` show
+    "client/cli/top.py": {"management"},  # a page of its table of queues
     "client/cli/store.py": {"store"},  # what it shows: the only command that opens files of brokers
     "client/demo/analysis.py": {"actors", "jobs"},  # the demo's end
     "benchmarks/__main__.py": {"actors"},  # to start the cluster it measures
@@ -202,6 +204,7 @@ MAY_BE_DEAD = {
         "asyncio calls it by this name",
     ),
     "capture_signals": "uvicorn calls it by this name",
+    "redirect_request": "urllib calls it by this name",
     "header": "a replica's way to read a message, for the first kind of queue that goes by one",
 }
 MAY_SHARE_NAME = {

@@ -29,6 +29,7 @@ CLUSTER = [
     "lost",
     "warnings",
     "moved",
+    "alerts",
     "actors",
 ]
 SUPERVISOR = ["pid", "host", "name", "number", "confirmed"]

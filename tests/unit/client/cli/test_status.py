@@ -17,6 +17,7 @@ from mantamq.actors.supervisor.health import quorum_critical, sharing_host
 from mantamq.client.cli import app, check, status, wiring
 from mantamq.client.cli.status import REASONS, health, replicas_state, view
 from mantamq.protocol.errors import LocalError
+from mantamq.protocol.status.alerts import KINDS
 from mantamq.protocol.status.cluster import ClusterStatus, SupervisorStatus
 from mantamq.protocol.status.machines import DutyStatus
 from mantamq.protocol.status.members import AnyMember, MoveStatus
@@ -312,3 +313,62 @@ def test_stat_shows_the_stores(run: Run) -> None:
     assert code == 0 and "b3.store" in said
     code, said = run(found, "stat", "--stores", "--json")
     assert code == 0 and [one["name"] for one in json.loads(said)] == ["b1.store", "b2.store", "b3.store"]
+
+
+# ---- alerts
+
+
+def since(known: ClusterStatus, seconds: float) -> ClusterStatus:
+    """The same, where each alert has been on for so long."""
+    return replace(known, alerts=[replace(alert, since=time.time() - seconds) for alert in known.alerts])
+
+
+def test_for_how_long_it_has_been_so_is_said_where_that_is_known() -> None:
+    known = report(hurt())
+    known.alerts.append(replace(known.alerts[0], name="host-frail", text="host h may not fail now"))
+    known.warnings = ["host h may not fail now"]
+    text = printed(view(since(known, 200)), 80)
+    assert "for 3.3 min queue orders: being brought up to date at b1" in text
+    assert "warning, for 3.3 min: host h may not fail now" in text
+    assert max(map(len, text.splitlines())) <= 80
+    text = printed(view(since(known, 0)))  # it is asked now for the first time: who knows since when
+    assert " - queue orders: being brought up to date at b1" in text
+    assert "warning: host h may not fail now" in text
+
+
+def test_check_alert_is_1_while_it_is_on_and_says_what_to_do(run: Run) -> None:
+    code, text = run(hurt(), "check", "alert", "no-majority", "replica-behind")
+    assert code == 1 and "replica-behind warning, about b1" in text
+    assert "queue orders: being brought up to date at b1" in text and "to do: Wait, and stop no other" in text
+    code, text = run(hurt(), "check", "alert", "no-majority")
+    assert code == 0 and "none of these is on: no-majority" in text
+    assert run(hurt(), "check", "alert")[0] == 1
+    assert run(actors(), "check", "alert")[0] == 0
+    code, text = run(hurt(), "check", "alert", "replica-behind", "--json")
+    assert code == 1 and [alert["subject"] for alert in json.loads(text)["on"]] == ["b1"]
+
+
+def test_an_alert_of_no_such_name_is_refused_with_the_nearest(run: Run) -> None:
+    code, text = run(hurt(), "check", "alert", "replica-behnd")
+    assert code == 2 and "'replica-behnd': do you mean 'replica-behind'?" in text
+    assert run(hurt(), "check", "alert", "???")[0] == 2
+
+
+def test_check_alert_lists_all_names(run: Run) -> None:
+    code, text = run(None, "check", "alert", "--list")
+    assert code == 0, "no cluster is asked"
+    assert all(name in text for name in KINDS)
+    assert set(json.loads(run(None, "check", "alert", "--list", "--json")[1])) == set(KINDS)
+
+
+def test_a_supervisor_that_names_no_alerts_is_no_good_news(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = report
+    monkeypatch.setattr(sys.modules[__name__], "report", lambda found: replace(old(found), alerts=[]))
+    code, text = run(hurt(), "check", "alert", "no-majority")
+    assert code == 1 and "names no alerts" in text
+    assert run(actors(), "check", "alert", "no-majority")[0] == 0
+
+
+def test_check_health_has_the_alerts_for_scripts(run: Run) -> None:
+    (alert,) = json.loads(run(hurt(), "check", "health", "--json")[1])["alerts"]
+    assert (alert["name"], alert["subject"], alert["severity"]) == ("replica-behind", "b1", "warning")

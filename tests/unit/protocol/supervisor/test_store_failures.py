@@ -13,7 +13,7 @@ def test_three_lives_that_fail_within_ten_minutes_are_enough() -> None:
         failures.note("b2", f"life {number}", number, "another process of the same life")
         failures.note("b1", "its only life", number, "its replica, too")
     assert "errno 2" in failures.down("b2") and "mantamq broker remove b2" in failures.down("b2")
-    assert failures.complaints() == [failures.down("b2")] and not failures.down("b1")
+    assert failures.complaints() == {"b2": failures.down("b2")} and not failures.down("b1")
     heir = StoreFailures()
     heir.inherit(failures.left_down())
     assert heir.complaints() == failures.complaints()
