@@ -33,6 +33,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 MAY_IMPORT_LATE: dict[str, set[str]] = {
     "client": {"actors"},  # to start or find a cluster; a client of "host:port" must not pay for Ray
     "client/cli/analyze.py": {"jobs"},  # the one command that needs Spark
+    "client/cli/grafana.py": {"management"},  # which makes what it writes
+    "actors/members/ray_metrics.py": {"management"},  # whose metrics it sets
     "client/cli/store.py": {"store"},  # what it shows: the only command that opens files of brokers
     "client/demo/analysis.py": {"actors", "jobs"},  # the demo's end
     "benchmarks/__main__.py": {"actors"},  # to start the cluster it measures
