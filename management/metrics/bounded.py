@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import add, sub
 from typing import Any
 
 Row = dict[str, Any]
@@ -81,14 +82,11 @@ class BoundedRows:
         for row in rows:
             key = row[self._key]
             before = self._last.get(key)
-            said = [row.get(counter) for counter in self._columns]
-            # What is not said now is as it was.
-            now = tuple(old if new is None else new for new, old in zip(said, before or self._zeros(), strict=True))
+            now: tuple[Any, ...] = tuple(map(row.get, self._columns))
+            if None in now:  # what is not said is as it was
+                now = tuple(old if new is None else new for new, old in zip(now, before or self._zeros(), strict=True))
             last[key] = now
-            if before is not None:
-                grown = tuple(max(0, new - old) for new, old in zip(now, before, strict=True))
-            else:
-                grown = self._zeros() if self._first else now
+            grown = self._grown(now, before)
             if key in self._named:
                 mine = self._own.get(key)
                 own[key] = now if mine is None else _sum(mine, grown)
@@ -97,6 +95,15 @@ class BoundedRows:
                 if key in self._own:
                     own[key] = self._own[key]  # goes on from there, should it have a label again
         self._last, self._own = last, own
+
+    def _grown(self, now: tuple[float, ...], before: tuple[float, ...] | None) -> tuple[float, ...]:
+        """By how much since the look before; all of it for what was not there then."""
+        if now == before or (before is None and self._first):
+            return self._zeros()
+        if before is None:
+            return now
+        grown = tuple(map(sub, now, before))
+        return grown if min(grown) >= 0 else tuple(max(0, one) for one in grown)
 
     def labels(self) -> list[str]:
         """All labels there are now."""
@@ -121,4 +128,4 @@ class BoundedRows:
 
 
 def _sum(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[float, ...]:
-    return tuple(a + b for a, b in zip(one, other, strict=True))
+    return tuple(map(add, one, other))
