@@ -49,8 +49,8 @@ def ray() -> ToyRay:
     return ToyRay()
 
 
-def metrics_of(ray: ToyRay, most: int | None = None) -> RayMetrics:
-    return RayMetrics(most, ray.gauge, ray.counter)
+def metrics_of(ray: ToyRay, most: int | None = None, ever: int = 1000) -> RayMetrics:
+    return RayMetrics(most, ray.gauge, ray.counter, ever)
 
 
 def test_ray_has_the_same_metrics(ray: ToyRay):
@@ -85,3 +85,19 @@ def test_a_queue_that_is_gone_is_set_no_more(ray: ToyRay):
 def test_only_a_bounded_number_of_queues_is_told(ray: ToyRay):
     metrics_of(ray, most=3).set(made.whole_view(20))
     assert len([key for key in ray.gauges if key[0] == "manta_queue_messages"]) == 4
+
+
+def test_counters_of_queues_that_come_later_are_told_as_one(ray: ToyRay):
+    metrics, view = metrics_of(ray, ever=2), ManagementView()
+
+    def told(second: int, **counts: int) -> dict[str, float]:
+        rows = [made.queue_row(name, enqueued=count) for name, count in counts.items()]
+        metrics.set(made.look(view, second, queues=rows))
+        found = {key[1]: values for key, values in ray.counters.items() if key[0] == "manta_queue_enqueued_total"}
+        return {name: sum(values) for name, values in found.items()}
+
+    assert told(1, a=10, b=20) == {"a": 10, "b": 20}
+    assert told(2, a=11, b=20, late=500) == {"a": 11, "b": 20}, "what it had before is not told"
+    assert told(3, a=12, late=503, later=1) == {"a": 12, "b": 20, "other": 3}
+    assert told(4, a=12, b=21, later=5) == {"a": 12, "b": 21, "other": 7}
+    assert ("manta_queue_messages", "later") in ray.gauges, "a gauge goes by itself"
