@@ -47,15 +47,20 @@ class BoundedRows:
         self._named: dict[str, Row] = {}
         self._hidden: list[Row] = []
 
-    def take(self, rows: Iterable[Row]) -> None:
-        """Have all rows of a newer look."""
+    def take(self, rows: Iterable[Row], alike: bool = True) -> None:
+        """Have all rows of a newer look.
+
+        Args:
+            alike: they were counted by the same processes as at the look before. If not, what lies between says
+                nothing, and counters stand still for this look.
+        """
         everyone = list(rows)
         chosen = self._chosen(everyone)
         self._named = {row[self._key]: row for row in everyone if row[self._key] in chosen}
         self._hidden = [row for row in everyone if row[self._key] not in chosen]
         if self._hidden and self._others is None:
             self._others = self._zeros()
-        self._count(everyone)
+        self._count(everyone, alike)
         self._first = self._first and not everyone
 
     def _chosen(self, rows: list[Row]) -> set[str]:
@@ -77,7 +82,7 @@ class BoundedRows:
     def _zeros(self) -> tuple[float, ...]:
         return (0,) * len(self._columns)
 
-    def _count(self, rows: list[Row]) -> None:
+    def _count(self, rows: list[Row], alike: bool) -> None:
         last, own = {}, {}
         for row in rows:
             key = row[self._key]
@@ -86,7 +91,7 @@ class BoundedRows:
             if None in now:  # what is not said is as it was
                 now = tuple(old if new is None else new for new, old in zip(now, before or self._zeros(), strict=True))
             last[key] = now
-            grown = self._grown(now, before)
+            grown = self._grown(now, before if alike else before and now)
             if key in self._named:
                 mine = self._own.get(key)
                 own[key] = now if mine is None else _sum(mine, grown)

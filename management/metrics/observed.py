@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import UNSET
 
@@ -56,6 +56,7 @@ class Observed:
         self.now_s = 0.0
         self.looks = 0
         self._time_s = 0.0
+        self._answered: dict[str, Any] = {}
 
     def take(self, view: ManagementView, now_s: float, looks: int) -> None:
         """Have the view as it is now; tables that are those of the look before are not counted again."""
@@ -64,8 +65,13 @@ class Observed:
             return
         self._time_s = view.time_s
         self.replicas = self._replicas()
-        for part, rows in (("queues", self.queues), ("exchanges", self.exchanges), ("brokers", self.brokers)):
-            rows.take(view.rows(part))
+        brokers = view.rows("brokers")
+        # What came to exchanges is added up over the brokers that have answered.
+        answered = {row["broker"]: row.get("inc") for row in brokers if "error" not in row}
+        self.queues.take(view.rows("queues"))
+        self.exchanges.take(view.rows("exchanges"), answered == self._answered)
+        self.brokers.take(brokers)
+        self._answered = answered
 
     def _replicas(self) -> dict[str, Row]:
         found: dict[str, Row] = {}

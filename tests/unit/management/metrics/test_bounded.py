@@ -92,6 +92,13 @@ def test_a_counter_that_becomes_less_is_gone_on_from():
     assert dict(rows.counts("in")) == {"a": 1005}
 
 
+def test_what_other_processes_counted_is_no_growth():
+    rows = rows_of()
+    for count, alike in ((1000, True), (600, False), (605, True), (1010, False), (1011, True)):
+        rows.take([row("a", **{"in": count})], alike)
+    assert dict(rows.counts("in")) == {"a": 1006}
+
+
 def test_a_count_that_is_not_said_is_as_it_was():
     rows = rows_of()
     rows.take([row("a", **{"in": 1000, "out": 1})])

@@ -114,6 +114,17 @@ def test_a_second_read_of_one_look_counts_nothing_twice():
     assert found["queue_enqueued_total"] == [(("a",), 0), (("b",), 200), ((OTHER,), 10)]
 
 
+def test_a_broker_that_does_not_answer_for_a_while_is_no_growth_of_exchanges():
+    view, reader = ManagementView(), MetricReader()
+    counts = []
+    both, one = ["b1", "b2"], ["b1"]
+    for second, (brokers, received) in enumerate([(both, 1000), (one, 610), (one, 615), (both, 1020), (both, 1025)]):
+        rows = [made.broker_row(name) if name in brokers else {"broker": name, "error": "silent"} for name in both]
+        made.look(view, second + 1, brokers=rows, exchanges=[made.exchange_row("e", received=received)])
+        counts.append(made.value_of(read(view, reader)["exchange_received_total"], "e"))
+    assert counts == [1000, 1000, 1005, 1005, 1010]
+
+
 def test_many_queues_are_a_bounded_number_of_points():
     found = read(made.whole_view(500), MetricReader(most=20))
     assert max(len(points) for points in found.values()) == 21 * len(DISCARDED)
