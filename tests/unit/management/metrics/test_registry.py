@@ -95,6 +95,11 @@ def test_discarded_messages_are_told_by_reason_and_are_all():
     row = made.queue_row("q", **values, discarded=sum(values.values()))
     found = read(made.look(ManagementView(), 1, queues=[row]))["queue_discarded_total"]
     assert found == [(("q", reason), values[field]) for reason, field in DISCARDED.items()]
+    row = made.queue_row("q", discarded_purge=1, refused=2, duplicates=3, discarded_subscriber=4)
+    found = dict(read(made.look(ManagementView(), 1, queues=[row]))["queue_discarded_total"])
+    assert {reason: count for (_, reason), count in found.items() if count} == {
+        "purge": 1, "limit": 2, "duplicate": 3, "rejected": 4,
+    }  # fmt: skip
 
 
 def test_fields_that_count_are_fields_of_a_queue():
