@@ -21,8 +21,9 @@ OpenMetrics'. The same are in Ray's own metrics, where each name has the prefix 
   counts began at 0 with that process, and is what queues grew by while they were among the others. For the absolute
   figures of a queue, ask `mantamq stat`. What comes to exchanges is added up over brokers: when others have answered
   than the time before, it is gone on from, and not compared.
-- **In Ray's metrics** a gauge of a queue that is gone ends after some 20 s, and a counter stays at its last value, until
-  Ray's agent on that node ends: so only the first queues that had a label, a thousand, have counters of their own there.
+- **In Ray's metrics** a gauge of a queue that is gone ends after some 20 s, and a counter stays at its last value,
+  until Ray's agent on that node ends: so only the first queues that had a label, a thousand, have counters of their own
+  there.
 - **Several may show one cluster.** Each shows all of it, so add nothing up over them: `max by (queue)` first, then
   `sum`.
 - "yes or no" is 1 or 0. What is not known has no value.
