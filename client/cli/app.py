@@ -16,6 +16,7 @@ from . import (
     cluster,
     definitions,
     doctor,
+    grafana,
     messages,
     moves,
     patterns,
@@ -75,6 +76,7 @@ perftest.register(app)
 doctor.register(app)
 store.register(app)
 analyze.register(app)
+grafana.register(app)
 
 
 def main() -> None:

@@ -36,6 +36,8 @@ MAY_IMPORT_LATE: dict[str, set[str]] = {
     "client/cli/analyze.py": {"jobs"},  # the one command that needs Spark
     "client/cli/live.py": {"management"},  # the model of a cluster that `top` and `watch` show
     "client/cli/top.py": {"management"},  # a page of its table of queues
+    "client/cli/grafana.py": {"management"},  # which makes what it writes
+    "actors/members/ray_metrics.py": {"management"},  # whose metrics it sets
     "client/cli/store.py": {"store"},  # what it shows: the only command that opens files of brokers
     "client/demo/analysis.py": {"actors", "jobs"},  # the demo's end
     "benchmarks/__main__.py": {"actors"},  # to start the cluster it measures
