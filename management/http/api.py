@@ -77,7 +77,7 @@ class ApiRoute(BaseRoute):
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Whether it is below /api."""
-        ours = scope["type"] == "http" and scope["path"].startswith(f"{PREFIX}/")
+        ours = scope["type"] == "http" and (scope["path"] + "/").startswith(f"{PREFIX}/")
         return (Match.FULL, {}) if ours else (Match.NONE, {})
 
     def url_path_for(self, name: str, /, **path_params: object) -> URLPath:
