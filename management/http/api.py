@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from starlette.datastructures import URLPath
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, NoMatchFound, Route
 from starlette.types import Receive, Scope, Send
@@ -89,6 +89,8 @@ class ApiRoute(BaseRoute):
         request = Request(scope, receive)
         try:
             answer = await self._answer(request)
+        except ClientDisconnect:
+            return  # nobody hears it
         except HttpProblem as problem:
             answer = Answer(problem.told, problem.status, problem.headers)
         except Exception:

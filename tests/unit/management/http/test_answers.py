@@ -8,7 +8,7 @@ import pytest
 from mantamq.client import errors
 from mantamq.management.http import problems
 from mantamq.management.http.bindings import properties_key
-from mantamq.management.http.names import read_policy, told_arguments
+from mantamq.management.http.names import read_policy, told_arguments, told_keywords
 from mantamq.management.view import ManagementView, Sample
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.status.machines import BehindStatus
@@ -94,6 +94,16 @@ def test_what_a_policy_sets_has_no_x_in_front():
     assert read_policy({"max-length": 3, "qpid.max_size": 4}) == {"x-max-length": 3, "qpid.max_size": 4}
     with pytest.raises(errors.Invalid, match="twice"):
         read_policy({"max-length": 3, "x-max-length": 4})
+
+
+def test_what_policies_have_made_of_a_queue_has_rabbitmqs_names():
+    told = told_keywords(
+        {"max_count": 3, "message_ttl_s": 2.5, "overflow": "ring", "alternate": "dead", "flow_stop_count": 2}
+    )
+    assert told == {
+        "max-length": 3, "message-ttl": 2500, "overflow": "drop-head", "dead-letter-exchange": "dead",
+        "qpid.flow_stop_count": 2,
+    }  # fmt: skip
 
 
 def test_a_properties_key_tells_bindings_apart():
@@ -255,6 +265,22 @@ def test_a_body_has_a_bound():
     assert api.http.put("/api/queues/%2F/q", content=pieces).status_code == 413
     assert api.http.put("/api/queues/%2F/q", content=b"{}", headers={"Content-Length": "-3"}).status_code == 400
     assert api.deeds.done == []
+
+
+async def test_whoever_goes_away_meanwhile_gets_no_answer(caplog):
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        raise AssertionError("nobody hears it")
+
+    scope = {
+        "type": "http", "method": "PUT", "path": "/api/queues///q", "raw_path": b"/api/queues/%2F/q", "query_string": b"",
+        "headers": [(b"host", b"localhost")], "client": None, "scheme": "http", "server": None, "root_path": "",
+    }  # fmt: skip
+    api = MadeUpApi()
+    await api.app(scope, receive, send)
+    assert api.deeds.done == [] and caplog.text == ""
 
 
 # ---- after a deed
