@@ -304,6 +304,7 @@ def start_cluster(
     queue_limit: int = 0,
     memory_watermark: float = DEFAULT.memory_share,
     management: int | str | None = None,
+    alerts_to: str = "",
 ) -> Cluster:
     """Start a cluster and wait until it is ready. With `data` it goes on with what was kept there.
 
@@ -347,6 +348,7 @@ def start_cluster(
             brokers there have equal parts; 0: whatever they have.
         management: port of the page on loopback, beside the first broker; 0: any; "auto": 15672, or any if that is
             taken; None or "off": there is none. `mantamq up` asks for "auto".
+        alerts_to: address that the page posts each change of an alert to, as JSON; "": none.
 
     Raises:
         LocalError: wrong arguments, no Ray, a cluster there already, or stores that cannot be used: nothing was changed
@@ -356,7 +358,7 @@ def start_cluster(
     config = ClusterConfig(
         token=token or "", slice_ms=slice_ms, spares=spares, queue_actors_max=queue_actors_max or 1,
         client_port=client_port or 0, bind=bind or "", events=_events(events, events_keep_days, events_keep_gb),
-        management=_page(management),
+        management=_page(management, alerts_to),
         rebalance=rebalance, limits=chosen_limits(max_message_bytes, queue_limit, memory_watermark),
         store=_stored(
             data, container_bytes=container_bytes, containers=containers,
@@ -365,8 +367,7 @@ def start_cluster(
         ),
     )  # fmt: skip
     config.check(max(BROKERS, wait_for) if brokers is None else brokers)
-    say = progress or (lambda text: None)
-    owns_ray = _in_ray(address, namespace, num_cpus, say)
+    owns_ray = _in_ray(address, namespace, num_cpus, say := progress or (lambda text: None))
     config = _fitting(config, bind is None and owns_ray, queue_actors_max is None, brokers or BROKERS)
     try:
         if not (not owns_ray and address != "local" if detached is None else detached):
@@ -382,13 +383,13 @@ def start_cluster(
     return cluster
 
 
-def _page(management: int | str | None) -> ManagementConfig:
+def _page(management: int | str | None, alerts_to: str) -> ManagementConfig:
     if management in (None, "off"):
-        return ManagementConfig()
+        return ManagementConfig(webhook=alerts_to)
     if management == "auto":
-        return ManagementConfig(port=PAGE_PORT, elsewhere=True)
+        return ManagementConfig(port=PAGE_PORT, elsewhere=True, webhook=alerts_to)
     try:
-        return ManagementConfig(port=int(management or 0))
+        return ManagementConfig(port=int(management or 0), webhook=alerts_to)
     except ValueError:
         raise LocalError(f"the page's port is a number, auto or off, not {management!r}") from None
 

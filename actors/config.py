@@ -67,11 +67,13 @@ class ManagementConfig(Config, frozen=True, kw_only=True):
         port: where it listens; 0: any; -1: there is none.
         host: what it binds: loopback, so that only programs on its host can ask.
         elsewhere: nobody has named the port: another one will do as well, and is no trouble.
+        webhook: address that each change of an alert is posted to; "": none.
     """
 
     port: int = -1
     host: str = "127.0.0.1"
     elsewhere: bool = False
+    webhook: str = ""
 
     def check(self) -> None:
         """Asked when the choice is made.
@@ -83,6 +85,11 @@ class ManagementConfig(Config, frozen=True, kw_only=True):
             raise LocalError(
                 f"the page's port is 1 to {PORTS - 1:,}, or 0 for any, not {self.port} (`mantamq up --management`, "
                 "start_cluster(management=...))"
+            )
+        if self.webhook and (self.port < 0 or not self.webhook.startswith(("http://", "https://"))):
+            raise LocalError(
+                f"alerts are posted by the page, to an address http://... or https://..., not to {self.webhook!r} "
+                "(`mantamq up --alerts-to`, with --management; start_cluster(alerts_to=...))"
             )
 
 

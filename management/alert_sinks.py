@@ -55,6 +55,7 @@ class WebhookSink:
         first_wait_s: between the first two tries; seconds.
 
     Attributes:
+        cluster: as above.
         told: number of changes that were taken there.
         dropped: number of those that never will be.
 
@@ -71,7 +72,7 @@ class WebhookSink:
         self.told = 0
         self.dropped = 0
         self._url = url
-        self._cluster = cluster
+        self.cluster = cluster
         self._timeout_s = timeout_s
         self._most = most
         self._first_wait_s = first_wait_s
@@ -118,7 +119,7 @@ class WebhookSink:
 
     def _post(self, change: AlertChange) -> bool:
         """Whether it was taken, after as many tries as it has."""
-        body = json.dumps({"cluster": self._cluster, **change.plain()}).encode()
+        body = json.dumps({"cluster": self.cluster, **change.plain()}).encode()
         for tried in range(1, TRIES + 1):
             again, why = self._tried(body)
             if not why:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ..client.aio.aio import AsyncConnection
 from ..client.errors import Invalid, MantaError, Timeout
@@ -15,6 +15,7 @@ from .imports import Imported, import_into
 from .messages import MessageSeen
 
 T = TypeVar("T")
+Deed = Callable[[AsyncConnection], Awaitable[T]]
 Description = dict[str, Any]
 PATIENCE_S = 30.0
 """So long a deed may take, and an import ten times as long."""
@@ -23,6 +24,12 @@ DONE = "done"
 ONE_END = "a binding leads to a queue or to an exchange: name one of them"
 TEXT_CHARS = 1000
 """So much of a long text is kept in an account."""
+
+
+class Link(Protocol):
+    """What deeds are done over: a `BrokerLink`, or a connection that somebody keeps."""
+
+    async def ask(self, what: Callable[[AsyncConnection], Awaitable[T]]) -> T: ...
 
 
 class Asker(NamedTuple):
@@ -60,17 +67,17 @@ class Deeds:
     ConnectionLost and so on, of `MantaError`; and Timeout: it took longer than `patience_s`, and may still happen.
 
     Args:
-        connection: to a broker of the cluster.
+        link: to a broker of the cluster.
         audit: is given the account of each deed. It must not raise.
         patience_s: so long a deed may take.
         answer_bytes: `get` and `browse` end with the message by which they have so many bytes of bodies.
     """
 
     def __init__(
-        self, connection: AsyncConnection, audit: Callable[[Audit], None], patience_s: float = PATIENCE_S,
+        self, link: Link, audit: Callable[[Audit], None], patience_s: float = PATIENCE_S,
         answer_bytes: int = messages.MOST_BYTES,
     ) -> None:  # fmt: skip
-        self._connection = connection
+        self._link = link
         self._audit = audit
         self._patience_s = patience_s
         self._answer_bytes = answer_bytes
@@ -88,27 +95,27 @@ class Deeds:
         """
         what: dict[str, Any] = {"name": name, "durable": durable, "alternate": alternate}
         what |= {"arguments": dict(arguments or {})}
-        return await self._done(who, "declare_queue", what, self._connection.declare_queue(**what))
+        return await self._done(who, "declare_queue", what, lambda to: to.declare_queue(**what))
 
     async def delete_queue(self, who: Asker, name: str, if_unused: bool = False, if_empty: bool = False) -> int:
         """As `Connection.delete_queue`: how many messages go to the alternate."""
         what: dict[str, Any] = {"name": name, "if_unused": if_unused, "if_empty": if_empty}
-        return await self._done(who, "delete_queue", what, self._connection.delete_queue(**what))
+        return await self._done(who, "delete_queue", what, lambda to: to.delete_queue(**what))
 
     async def purge(self, who: Asker, name: str, count: int = 0, selector: str = "") -> int:
         """As `Connection.purge`: how many messages are gone."""
         what: dict[str, Any] = {"name": name, "count": count, "selector": selector}
-        return await self._done(who, "purge", what, self._connection.purge(**what))
+        return await self._done(who, "purge", what, lambda to: to.purge(**what))
 
     async def move(self, who: Asker, name: str, to: str, count: int = 0, selector: str = "") -> Moved:
         """As `Connection.move`: how many have gone, and how many no queue has taken."""
         what: dict[str, Any] = {"name": name, "to": to, "count": count, "selector": selector}
-        return await self._done(who, "move", what, self._connection.move(**what))
+        return await self._done(who, "move", what, lambda to: to.move(**what))
 
     async def redrive(self, who: Asker, name: str, to: str = "", count: int = 0, selector: str = "") -> Moved:
         """As `Connection.redrive`: how many dead letters have gone back, and how many stay."""
         what: dict[str, Any] = {"name": name, "to": to, "count": count, "selector": selector}
-        return await self._done(who, "redrive", what, self._connection.redrive(**what))
+        return await self._done(who, "redrive", what, lambda to: to.redrive(**what))
 
     # ---- messages
 
@@ -129,8 +136,10 @@ class Deeds:
             Invalid: the message cannot be sent.
         """
         what: dict[str, Any] = {"exchange": exchange, "key": key, "bytes": len(body)}
-        sent = messages.publish(self._connection, exchange, key, properties or {}, body, self._patience_s)
-        return await self._done(who, "publish", what, sent)
+        given, limit_s = properties or {}, self._patience_s
+        return await self._done(
+            who, "publish", what, lambda to: messages.publish(to, exchange, key, given, body, limit_s)
+        )
 
     async def get(
         self, who: Asker, queue: str, count: int = 1, ack_mode: str = messages.REQUEUE, body_bytes: int | None = None
@@ -148,15 +157,15 @@ class Deeds:
             NotFound: there is no such queue. Invalid: an argument has no such value. InUse: it is another's alone.
         """
         what: dict[str, Any] = {"queue": queue, "count": count, "ack_mode": ack_mode}
-        found = messages.get(self._connection, queue, count, ack_mode, body_bytes, self._answer_bytes)
-        return await self._done(who, "get", what, found)
+        most = self._answer_bytes
+        return await self._done(who, "get", what, lambda to: messages.get(to, queue, count, ack_mode, body_bytes, most))
 
     async def browse(
         self, queue: str, count: int = 1, body_bytes: int | None = None, selector: str = ""
     ) -> list[MessageSeen]:
         """Look at the first messages of a queue that nobody holds, without taking any; else as `get`."""
-        found = messages.browse(self._connection, queue, count, body_bytes, self._answer_bytes, selector)
-        return await self._in_time(found)
+        most = self._answer_bytes
+        return await self._in_time(lambda to: messages.browse(to, queue, count, body_bytes, most, selector))
 
     # ---- exchanges and bindings
 
@@ -173,11 +182,11 @@ class Deeds:
             "alternate": alternate,
             "arguments": given,
         }
-        return await self._done(who, "declare_exchange", what, self._connection.declare_exchange(**what))
+        return await self._done(who, "declare_exchange", what, lambda to: to.declare_exchange(**what))
 
     async def delete_exchange(self, who: Asker, name: str) -> None:
         """As `Connection.delete_exchange`."""
-        await self._done(who, "delete_exchange", {"name": name}, self._connection.delete_exchange(name))
+        await self._done(who, "delete_exchange", {"name": name}, lambda to: to.delete_exchange(name))
 
     async def bind(
         self, who: Asker, exchange: str, queue: str = "", key: str = "", arguments: Mapping[str, Any] | None = None,
@@ -186,28 +195,16 @@ class Deeds:
         """Bind a queue, or the exchange `to_exchange`, as `Connection.bind` and `bind_exchange`: whether it is new."""
         what: dict[str, Any] = {"exchange": exchange, "queue": queue, "to_exchange": to_exchange, "key": key}
         what |= {"arguments": dict(arguments or {})}
-        return await self._done(who, "bind", what, self._bind(**what))
-
-    async def _bind(self, exchange: str, queue: str, to_exchange: str, key: str, arguments: dict[str, Any]) -> bool:
-        if to_exchange and queue:
-            raise Invalid(ONE_END)
-        bind = self._connection.bind_exchange if to_exchange else self._connection.bind
-        return await bind(exchange, to_exchange or queue, key, arguments)
+        return await self._done(who, "bind", what, lambda to: _bind(to, **what))
 
     async def unbind(self, who: Asker, exchange: str, queue: str = "", key: str = "", to_exchange: str = "") -> None:
         """Undo `bind`, whatever arguments it had; of a queue, or of the exchange `to_exchange`."""
         what: dict[str, Any] = {"exchange": exchange, "queue": queue, "to_exchange": to_exchange, "key": key}
-        await self._done(who, "unbind", what, self._unbind(**what))
-
-    async def _unbind(self, exchange: str, queue: str, to_exchange: str, key: str) -> None:
-        if to_exchange and queue:
-            raise Invalid(ONE_END)
-        unbind = self._connection.unbind_exchange if to_exchange else self._connection.unbind
-        await unbind(exchange, to_exchange or queue, key)
+        await self._done(who, "unbind", what, lambda to: _unbind(to, **what))
 
     async def bindings(self) -> list[Description]:
         """As `Connection.bindings`."""
-        return await self._in_time(self._connection.bindings())
+        return await self._in_time(lambda to: to.bindings())
 
     # ---- policies and definitions
 
@@ -222,16 +219,16 @@ class Deeds:
         """
         what: dict[str, Any] = {"name": name, "pattern": pattern, "priority": priority, "operator": operator}
         what |= {"alternate": alternate, "arguments": dict(arguments)}
-        return await self._done(who, "add_policy", what, self._connection.add_policy(**what))
+        return await self._done(who, "add_policy", what, lambda to: to.add_policy(**what))
 
     async def delete_policy(self, who: Asker, name: str, operator: bool = False) -> None:
         """As `Connection.delete_policy`."""
         what: dict[str, Any] = {"name": name, "operator": operator}
-        await self._done(who, "delete_policy", what, self._connection.delete_policy(name, operator))
+        await self._done(who, "delete_policy", what, lambda to: to.delete_policy(name, operator))
 
     async def policies(self) -> list[Description]:
         """As `Connection.policies`."""
-        return await self._in_time(self._connection.policies())
+        return await self._in_time(lambda to: to.policies())
 
     async def import_definitions(self, who: Asker, text: bytes, vhost: str = "") -> Imported:
         """Declare what a file has, of ours or of RabbitMQ's, and the cluster has not. What is there stays.
@@ -243,17 +240,18 @@ class Deeds:
             Invalid: it cannot be read; nothing was declared.
         """
         what: dict[str, Any] = {"bytes": len(text), "vhost": vhost}
-        done = import_into(self._connection, text, vhost)
-        return await self._done(who, "import_definitions", what, done, self._patience_s * IMPORT_TIMES)
+        return await self._done(
+            who, "import_definitions", what, lambda to: import_into(to, text, vhost), self._patience_s * IMPORT_TIMES
+        )
 
     async def definitions(self) -> Description:
         """As `Connection.definitions`."""
-        return await self._in_time(self._connection.definitions())
+        return await self._in_time(lambda to: to.definitions())
 
     # ---- each of them
 
     async def _done(
-        self, who: Asker, what: str, arguments: dict[str, Any], deed: Awaitable[T], patience_s: float = 0.0
+        self, who: Asker, what: str, arguments: dict[str, Any], deed: Deed[T], patience_s: float = 0.0
     ) -> T:
         """The outcome, which `audit` hears, whatever it is."""
         outcome = "given up: it may still happen"
@@ -268,12 +266,12 @@ class Deeds:
             self._audit(Audit(time.time(), who.name, who.address, what, kept, outcome[:TEXT_CHARS]))
         return value
 
-    async def _in_time(self, deed: Awaitable[T], patience_s: float = 0.0) -> T:
+    async def _in_time(self, deed: Deed[T], patience_s: float = 0.0) -> T:
         seconds = patience_s or self._patience_s
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
-                return await deed
+                return await self._link.ask(deed)
         except TimeoutError:
             if not limit.expired():
                 raise  # the client's own
@@ -297,3 +295,19 @@ def _short(value: Any) -> Any:
     """What is too long for an account as a text that begins like it."""
     text = value if isinstance(value, str) else repr(value)
     return value if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}..."
+
+
+async def _bind(
+    to: AsyncConnection, exchange: str, queue: str, to_exchange: str, key: str, arguments: dict[str, Any]
+) -> bool:
+    if to_exchange and queue:
+        raise Invalid(ONE_END)
+    bind = to.bind_exchange if to_exchange else to.bind
+    return await bind(exchange, to_exchange or queue, key, arguments)
+
+
+async def _unbind(to: AsyncConnection, exchange: str, queue: str, to_exchange: str, key: str) -> None:
+    if to_exchange and queue:
+        raise Invalid(ONE_END)
+    unbind = to.unbind_exchange if to_exchange else to.unbind
+    await unbind(exchange, to_exchange or queue, key)

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..protocol.status.cluster import ClusterStatus
+from . import audit_log
+from .announcements import Announcements
 from .app import application
 from .broker_link import BrokerLink
+from .deeds import Deeds
+from .http.access import Access
 from .server import PageServer
 from .view import PARTS, ManagementView, Row
 from .watcher import Watcher
+
+
+class PlaceOfPage(NamedTuple):
+    """Where it listens. Attributes: host, port; elsewhere: another port will do as well."""
+
+    host: str
+    port: int
+    elsewhere: bool = False
 
 
 class Page:
@@ -19,28 +31,38 @@ class Page:
     Args:
         look: returns the status of the cluster; it blocks.
         brokers: client addresses that are asked before the first look.
-        token: what clients must present.
+        token: what clients must present, and who asks here.
+        webhook: address that changes of alerts are posted to; "": none.
+        looked: called with the view after each look.
+
+    Raises:
+        LocalError: the webhook is no address.
     """
 
-    def __init__(self, look: Callable[[], ClusterStatus], brokers: Sequence[str], token: str) -> None:
+    def __init__(
+        self, look: Callable[[], ClusterStatus], brokers: Sequence[str], token: str, webhook: str = "",
+        looked: Callable[[ManagementView], None] = lambda view: None,
+    ) -> None:  # fmt: skip
         self._look = look
         self._brokers = brokers
+        self._token = token
+        self._tells_others = looked
+        self._announcements = Announcements(webhook)
         self._view = ManagementView()
         self._link = BrokerLink(self._addresses, token)
-        self._watcher = Watcher(self._view, self._status, self._statistics)
+        self._watcher = Watcher(self._view, self._status, self._statistics, looked=self._looked)
         self._server: PageServer | None = None
         self._looking: asyncio.Task[None] | None = None
 
-    async def start(self, host: str, port: int, elsewhere: bool = False) -> str:
+    async def start(self, place: PlaceOfPage) -> str:
         """Begin to look and to serve; returns "host:port".
 
-        Args:
-            elsewhere: another port will do as well.
-
         Raises:
-            LocalError: it cannot listen at that host.
+            LocalError: it cannot listen at that host, or may not without a token.
         """
-        server = PageServer(application(self._view, self._watcher), host, port, elsewhere=elsewhere)
+        access, deeds = Access((place.host,), self._token), Deeds(self._link, audit_log.note)
+        app = application(self._view, self._watcher, deeds, access)
+        server = PageServer(app, place.host, place.port, elsewhere=place.elsewhere)
         address = await server.start()
         self._server = server
         self._looking = asyncio.get_running_loop().create_task(self._watcher.run(), name="looks at the cluster")
@@ -50,6 +72,7 @@ class Page:
         """Look no more, and answer nobody. Can be called again."""
         if self._looking is not None:
             self._looking.cancel()
+        self._announcements.close()
         if self._server is not None:
             await self._server.stop()
         await self._link.close()
@@ -61,6 +84,10 @@ class Page:
             "address": server.address if server is not None else "", "looks": self._watcher.looks,
             "trouble": server.trouble if server is not None else "", "missed": missed,
         }  # fmt: skip
+
+    def _looked(self) -> None:
+        self._announcements.looked(self._view)
+        self._tells_others(self._view)
 
     def _addresses(self) -> list[str]:
         status = self._view.status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -19,6 +20,8 @@ SHARE = 0.05
 """Looks take this part of the time at most, however long one takes: a large cluster is looked at less often."""
 PATIENCE_S = 10.0
 
+log = logging.getLogger(__name__)
+
 AskStatus = Callable[[], Awaitable[ClusterStatus]]
 AskStatistics = Callable[[], Awaitable[Mapping[str, list[Row]]]]
 
@@ -32,17 +35,20 @@ class Watcher:
         statistics: asks for the statistics of all parts.
         clock: never goes back; seconds.
         patience_s: so long an answer is waited for.
+        looked: called after each look; what it raises is logged.
     """
 
     def __init__(
         self, view: ManagementView, status: AskStatus, statistics: AskStatistics,
         clock: Callable[[], float] = time.monotonic, patience_s: float = PATIENCE_S,
+        looked: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self._view = view
         self._status = status
         self._statistics = statistics
         self._clock = clock
         self._patience_s = patience_s
+        self._looked = looked
         self._watched_s = -WATCHED_FOR_S
         self._wanted = asyncio.Event()
         self._next_s = 0.0
@@ -75,6 +81,10 @@ class Watcher:
         ended_s = self._clock()
         self._view.take(Sample(ended_s, time.time(), status, statistics or {}, troubles))
         self.looks += 1
+        try:
+            self._looked()
+        except Exception:
+            log.exception("what was seen could not be told on")
         self._next_s = ended_s + (ended_s - began_s) * (1 / SHARE - 1)
 
     async def _asked(self, what: str, ask: Callable[[], Awaitable[Any]], troubles: dict[str, str]) -> Any:

@@ -34,13 +34,15 @@ class ManagementNode(MemberActor):
         Raises:
             LocalError: it cannot listen.
         """
-        from ...management.page import Page
+        from ...management.page import Page, PlaceOfPage
+        from .ray_metrics import RayMetrics
 
         if self._page is not None:
             raise LocalError(f"{self!r} has been started already")
         chosen = config.management
-        page = Page(look, config.brokers, config.token)
-        self.addresses = {"peers": await page.start(chosen.host, chosen.port, chosen.elsewhere)}
+        set_metrics = RayMetrics().set if self._fenced else lambda view: None
+        page = Page(look, config.brokers, config.token, chosen.webhook, set_metrics)
+        self.addresses = {"peers": await page.start(PlaceOfPage(chosen.host, chosen.port, chosen.elsewhere))}
         self._page = page
         return self.addresses
 

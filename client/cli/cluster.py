@@ -112,6 +112,7 @@ def up(
     queue_limit: Annotated[str, typer.Option(callback=_size, help="of queues that name none; 0: none")] = "0",
     memory_watermark: Annotated[str, typer.Option(callback=_watermark, help="flow control above it; 2GiB, 0")] = "40%",
     management: Annotated[str, typer.Option(help="port of the page; auto: 15672 if that is free; off: none")] = "auto",
+    alerts_to: Annotated[str, typer.Option(help="address that changes of alerts are posted to, as JSON")] = "",
     as_json: Json = False,
 ) -> None:
     """Start a cluster, or go on with the one that was stopped: on a running Ray cluster, or on a Ray of its own that
@@ -122,7 +123,6 @@ def up(
     from ...actors.supervisor import tap_life
 
     sizes = _sizes(max_message_bytes=max_message_size, queue_limit=queue_limit, memory_watermark=memory_watermark)
-    own = not address
     _check_memory(memory, bool(data or restart or wait_for))
     kept: dict[str, Any] = {
         "data": "" if memory else store_directory(data or _data(namespace)), "containers": initial_containers,
@@ -133,7 +133,7 @@ def up(
     limits, store = chosen_limits(*sizes.values()), StoreConfig(**kept, catalog=connect, catalog_name=catalog)
     ClusterConfig(spares=spares, client_port=client_port, limits=limits, store=store).check(brokers or _least(wait_for))
     tap_life.check("" if events == "off" else events)
-    _refuse_another(own, namespace, token)
+    _refuse_another(own := not address, namespace, token)
     table = events or _events()
     with err.status("starting") as progress:
         if own:
@@ -146,7 +146,7 @@ def up(
                 spares=spares, client_port=client_port or None, bind=bind or None, events=table,
                 events_keep_days=events_keep_days, events_keep_gb=events_keep_gb,
                 progress=progress.update, rebalance=rebalance, connect=connect, catalog=catalog,
-                management=management, **sizes, **kept,
+                management=management, alerts_to=alerts_to, **sizes, **kept,
             )  # fmt: skip
         except BaseException:
             if own:

@@ -35,7 +35,7 @@ from ray import cloudpickle
 
 TIMING = Timing(evict_ms=3500)
 EVENTS = EventsConfig(directory="/events", keep_s=5.0, keep_bytes=6)
-MANAGEMENT = ManagementConfig(port=15672, host="10.0.0.1", elsewhere=True)
+MANAGEMENT = ManagementConfig(port=15672, host="10.0.0.1", elsewhere=True, webhook="http://x/y")
 STORE = StoreConfig(
     data="/data", catalog="sqlite", catalog_name="mine", container_bytes=1 << 20, containers=3, gather_bytes=4096, reserve_bytes=5, wait_s=6.0,
     node_wait_s=7.0, wait_for=2, restart=True,

@@ -26,7 +26,7 @@ DEFAULTS = {
     "events_keep_days": 7.0, "events_keep_gb": 10.0, "max_message_bytes": 8 * 1024 * 1024, "rebalance": True,
     "progress": None, "data": None, "restart": False, "wait_s": 15.0, "wait_for": 0, "container_bytes": 1 << 24,
     "containers": 2, "reserve_bytes": 256 << 20, "connect": "sqlite", "catalog": "", "queue_limit": 0, "memory_watermark": 0.4,
-    "management": None,
+    "management": None, "alerts_to": "",
 }  # fmt: skip
 
 
@@ -96,6 +96,7 @@ def test_each_argument_has_its_place(made_up: MadeUpRay) -> None:
         events="s3://bucket/events", events_keep_days=0.5, events_keep_gb=0.5, max_message_bytes=5000, rebalance=False,
         detached=True, data="/disk/../data", restart=True, wait_s=1.5, wait_for=2, container_bytes=1 << 20, containers=3,
         reserve_bytes=4096, connect="log", catalog="mine", queue_limit=9999, memory_watermark=1 << 30, management=0,
+        alerts_to="http://x/y",
     )  # fmt: skip
     events = EventsConfig(directory="s3://bucket/events", keep_s=43200.0, keep_bytes=1 << 29)
     config = ClusterConfig(
@@ -105,7 +106,7 @@ def test_each_argument_has_its_place(made_up: MadeUpRay) -> None:
             data="/data", restart=True, wait_s=1.5, wait_for=2, container_bytes=1 << 20, containers=3, reserve_bytes=4096,
             catalog="log", catalog_name="mine",
         ),
-        management=ManagementConfig(port=0),
+        management=ManagementConfig(port=0, webhook="http://x/y"),
     )  # fmt: skip
     assert plan == Plan(config=config, members=("b1", "b2"), hosts=2, asked=2)
 
@@ -123,6 +124,8 @@ def test_each_argument_has_its_place(made_up: MadeUpRay) -> None:
             {"memory_watermark": 1.5},
             "a share of the machine's memory, up to 1, or at least 268,435,456 bytes .* not 1.5",
         ),
+        ({"alerts_to": "http://x/y"}, "posted by the page"),
+        ({"alerts_to": "me@here", "management": "auto"}, "not to 'me@here'"),
         ({"management": "here"}, "the page's port is a number, auto or off, not 'here'"),
         ({"management": 65536}, "the page's port is 1 to 65,535, or 0 for any, not 65536"),
         ({"memory_watermark": -0.1}, "or 0 for none, not -0.1"),
@@ -193,7 +196,7 @@ def test_each_flag_of_up_has_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path
         "1MiB", "--no-rebalance", "--namespace", "two", "--data", f"{tmp_path}/here", "--restart", "--wait", "2.5",
         "--wait-for", "2", "--container-size", "1MB", "--initial-containers", "4", "--reserve", "1MiB",
         "--connect", "postgresql://me@host/db", "--catalog", "mine", "--queue-limit", "100MiB",
-        "--memory-watermark", "25%", "--management", "8080",
+        "--memory-watermark", "25%", "--management", "8080", "--alerts-to", "http://x/y",
     )  # fmt: skip
     assert told == {
         "brokers": 2, "address": "10.0.0.1:6379", "namespace": "two", "detached": True, "token": "t", "slice_ms": 9,
@@ -201,7 +204,7 @@ def test_each_flag_of_up_has_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path
         "events_keep_gb": 0.25, "max_message_bytes": 1 << 20, "rebalance": False, "data": f"{tmp_path}/here",
         "restart": True, "wait_s": 2.5, "wait_for": 2, "container_bytes": 1_003_520, "containers": 4,
         "reserve_bytes": 1 << 20, "connect": "postgresql://me@host/db", "catalog": "mine",
-        "queue_limit": 100 << 20, "memory_watermark": 0.25, "management": "8080",
+        "queue_limit": 100 << 20, "memory_watermark": 0.25, "management": "8080", "alerts_to": "http://x/y",
     }  # fmt: skip
 
 

@@ -14,6 +14,8 @@ from mantamq.management.deeds import DONE, TEXT_CHARS, Asker, Audit, Deeds
 from mantamq.management.messages import ACK_MODES, message_of, seen
 from mantamq.protocol.wire.client_frames import Completed
 
+from .kept_link import KeptLink
+
 WHO = Asker("ann", "10.0.0.7")
 
 
@@ -36,7 +38,7 @@ def told() -> list[Audit]:
 
 @pytest.fixture
 def deeds(connection, told) -> Deeds:
-    return Deeds(connection, told.append)
+    return Deeds(KeptLink(connection), told.append)
 
 
 async def test_each_deed_is_told_with_who_and_how_it_went(deeds, told):
@@ -51,7 +53,7 @@ async def test_each_deed_is_told_with_who_and_how_it_went(deeds, told):
 
 
 async def test_a_deed_that_takes_too_long_is_given_up_and_told(cluster, connection, told):
-    deeds = Deeds(connection, told.append, patience_s=0.05)
+    deeds = Deeds(KeptLink(connection), told.append, patience_s=0.05)
     await deeds.declare_queue(WHO, "q")
     cluster.hold(Completed)
     with pytest.raises(Timeout, match="it may still happen"):
@@ -138,7 +140,7 @@ async def test_browsing_takes_nothing_and_is_no_deed(deeds, told):
 
 
 async def test_an_answer_ends_where_its_bodies_are_too_many(connection, told):
-    deeds = Deeds(connection, told.append, answer_bytes=25)
+    deeds = Deeds(KeptLink(connection), told.append, answer_bytes=25)
     await deeds.declare_queue(WHO, "q")
     for _ in range(4):
         await deeds.publish(WHO, "", "q", {}, bytes(10))

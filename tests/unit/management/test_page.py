@@ -12,13 +12,17 @@ from mantamq.actors.config import ManagementConfig
 from mantamq.actors.supervisor.health import complaints
 from mantamq.actors.supervisor.management_life import warnings
 from mantamq.client.errors import ConnectionLost, NoCluster, NotFound
+from mantamq.management import audit_log
 from mantamq.management.broker_link import BrokerLink
-from mantamq.management.page import Page
+from mantamq.management.deeds import Audit
+from mantamq.management.page import Page, PlaceOfPage
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.status.machines import ManagementStatus
 from mantamq.protocol.status.members import ManagementMember
 
 from .. import made_up_status as made
+
+ANY = PlaceOfPage("127.0.0.1", 0)
 
 
 async def asked(address: str, path: str) -> tuple[int, Any]:
@@ -40,14 +44,15 @@ async def until_looked(page: Page) -> None:
 
 async def test_it_serves_what_it_sees_and_says_what_it_does_not():
     page = Page(lambda: made.report(made.actors()), [], "")
-    address = await page.start("127.0.0.1", 0)
+    address = await page.start(ANY)
     try:
         await until_looked(page)
         report = page.report()
         assert report["address"] == address and not report["trouble"]
         assert list(report["missed"]) == ["statistics"]  # the made-up brokers listen nowhere
-        status, said = await asked(address, "/health")
-        assert status == 503 and said["healthy"] is False and len(said["reasons"]) == 1
+        assert await asked(address, "/health") == (503, {"healthy": False})
+        status, said = await asked(address, "/api/overview")
+        assert status == 200 and said["cluster_name"]
     finally:
         await page.stop()
     await page.stop()
@@ -58,13 +63,66 @@ async def test_a_cluster_that_cannot_be_looked_at_is_no_error():
         raise LocalError("no process of the cluster is known to Ray any more")
 
     page = Page(nobody, [], "")
-    address = await page.start("127.0.0.1", 0)
+    address = await page.start(ANY)
     try:
         await until_looked(page)
-        status, said = await asked(address, "/health")
-        assert status == 503 and "known to Ray" in " ".join(said["reasons"])
+        assert await asked(address, "/health") == (503, {"healthy": False})
+        assert "known to Ray" in page.report()["missed"]["status"]
     finally:
         await page.stop()
+
+
+async def test_with_a_token_nothing_is_told_without_it_but_whether_all_is_well():
+    page = Page(lambda: made.report(made.actors()), [], "open sesame")
+    address = await page.start(ANY)
+    try:
+        await until_looked(page)
+        assert (await asked(address, "/api/overview"))[0] == (await asked(address, "/metrics"))[0] == 401
+        assert (await asked(address, "/health")) == (503, {"healthy": False})
+    finally:
+        await page.stop()
+    with pytest.raises(LocalError, match="without a token"):
+        await Page(lambda: made.report(made.actors()), [], "").start(PlaceOfPage("0.0.0.0", 0))
+
+
+async def test_after_each_look_alerts_are_told_and_whoever_else_wants_to_know(caplog: pytest.LogCaptureFixture):
+    found = made.actors()
+    made.silence(found, "b2")
+    views: list[Any] = []
+    page = Page(lambda: made.report(found), [], "", looked=views.append)
+    await page.start(ANY)
+    try:
+        await until_looked(page)
+        assert len(views) >= 1 and views[0].status is not None
+    finally:
+        await page.stop()
+    names = {alert.name for alert in views[0].status.alerts}
+    assert names and all(any(f"alert {name} " in line for line in caplog.messages) for name in names)
+
+
+async def test_what_cannot_be_told_on_keeps_nobody_from_looking(caplog: pytest.LogCaptureFixture):
+    def fails(view: Any) -> None:
+        raise RuntimeError("no metrics today")
+
+    page = Page(lambda: made.report(made.actors()), [], "", looked=fails)
+    await page.start(ANY)
+    try:
+        await until_looked(page)
+    finally:
+        await page.stop()
+    assert "no metrics today" in caplog.text
+
+
+def test_an_address_that_is_none_is_refused():
+    with pytest.raises(LocalError, match="http://"):
+        Page(lambda: made.report(made.actors()), [], "", webhook="me@example.org")
+
+
+def test_each_deed_is_a_line_of_the_log_whatever_is_in_it(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level("INFO"):
+        audit_log.note(Audit(1.0, "ann\nroot", "10.0.0.7", "purge", {"name": "a\nb"}, "NotFound: no\nqueue"))
+    (line,) = caplog.messages
+    assert "\n" not in line and "purge" in line and "10.0.0.7" in line and "NotFound" in line
 
 
 # ---- its connection

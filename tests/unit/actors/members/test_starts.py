@@ -184,7 +184,7 @@ async def test_a_page() -> None:
 
 async def test_a_page_that_cannot_listen_is_refused() -> None:
     chosen = ManagementConfig(port=0, host="203.0.113.1")
-    config = ManagementNodeConfig(member=member("management"), management=chosen)
+    config = ManagementNodeConfig(member=member("management"), management=chosen, token="t")
     actor = ManagementNode("management")
     with pytest.raises(LocalError, match="name another host"):
         await actor.start(config, lambda: ClusterStatus.read({}))

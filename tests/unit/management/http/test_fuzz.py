@@ -20,6 +20,7 @@ from mantamq.management.http.api import TABLE, api_routes
 from mantamq.management.http.openapi import described, operation_id
 from starlette.applications import Starlette
 
+from ..kept_link import KeptLink
 from .made_up_api import DONE, LOOKED, TOKEN, FakeWatcher, MadeUpApi, Told, a_view, asked
 
 ROUNDS = 16
@@ -163,7 +164,9 @@ async def test_no_hostile_request_harms_a_cluster():
     with FakeBroker() as cluster, passing_time(cluster):
         async with connect_async(cluster.address) as connection:
             view = a_view()
-            app = Starlette(routes=api_routes(view, FakeWatcher(), Deeds(connection, list[Audit]().append), Access()))  # type: ignore[arg-type]
+            app = Starlette(
+                routes=api_routes(view, FakeWatcher(), Deeds(KeptLink(connection), list[Audit]().append), Access())
+            )  # type: ignore[arg-type]
             for method, target, sent in requests(11):
                 check(await asked(app, method, target, sent), method, target, sent)
             assert await connection.declare_queue("afterwards") is True

@@ -17,6 +17,7 @@ from mantamq.management.watcher import Watcher
 from starlette.applications import Starlette
 
 from ... import made_up_status as made
+from ..kept_link import KeptLink
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ async def http(cluster, told):
         view = ManagementView()
         watcher = Watcher(view, status, connection.statistics)
         await watcher.look()
-        app = Starlette(routes=api_routes(view, watcher, Deeds(connection, told.append), Access()))
+        app = Starlette(routes=api_routes(view, watcher, Deeds(KeptLink(connection), told.append), Access()))
         transport = httpx.ASGITransport(app, client=("127.0.0.1", 4711))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost:15672") as client:
             yield client
