@@ -12,7 +12,7 @@ from mantamq.client.errors import InUse, Invalid, NotEmpty, NotFound, Timeout
 from mantamq.management import messages
 from mantamq.management.deeds import DONE, TEXT_CHARS, Asker, Audit, Deeds
 from mantamq.management.messages import ACK_MODES, message_of, seen
-from mantamq.protocol.wire.client_frames import Completed
+from mantamq.protocol.wire.client_frames import Completed, Disposed
 
 from .kept_link import KeptLink
 
@@ -126,6 +126,16 @@ async def test_messages_that_are_got_go_back_or_are_gone(deeds, told, mode):
     else:
         assert [one.body for one in left] == [b"22", b"23", b"24"]
     assert len(await deeds.get(WHO, "q", 1000, "ack_requeue_false")) == len(left)
+
+
+async def test_what_is_got_for_good_is_gone_when_that_is_answered(cluster, connection, told):
+    deeds = Deeds(connection, told.append, patience_s=0.2)
+    await deeds.declare_queue(WHO, "q")
+    await deeds.publish(WHO, "", "q", {}, b"x")
+    cluster.hold(Disposed)
+    with pytest.raises(Timeout):
+        await deeds.get(WHO, "q", 1, "ack_requeue_false")
+    cluster.let_go()
 
 
 async def test_browsing_takes_nothing_and_is_no_deed(deeds, told):

@@ -308,3 +308,19 @@ def test_pages_beside_it_can_ask_for_addresses_by_name():
     assert app.url_path_for("log_in") == "/login"
     with pytest.raises(NoMatchFound):
         app.routes[0].url_path_for("queues")
+
+
+# ---- bodies
+
+
+def test_values_of_arguments_arrive_as_they_are_meant():
+    api = MadeUpApi()
+    assert api.http.put("/api/queues/%2F/q", json={"arguments": {"mine": {"$bytes": "/w=="}}}).status_code == 201
+    assert ("arguments", {"mine": b"\xff"}) in api.deeds.done[0][2]
+
+
+@pytest.mark.parametrize("value", ["[" * 20 + "]" * 20, '{"a":' * 20 + "1" + "}" * 20, '"\\ud800"', "1" * 30, "NaN"])
+def test_a_body_with_what_no_broker_takes_is_refused_here(value):
+    api = MadeUpApi()
+    answer = api.http.put("/api/queues/%2F/q", content='{"arguments": {"mine": ' + value + "}}")
+    assert answer.status_code == 400 and api.deeds.done == []
