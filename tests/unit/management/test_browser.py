@@ -207,7 +207,7 @@ def test_a_purge_asks_first_and_says_what_it_came_to(tab: Tab, served: tuple[Ser
     until(lambda: "This takes away" in tab.text(".said.ask"))
     assert not [one for one in served[0].deeds.done if one[0] == "purge"]
     tab.run("document.querySelector('.said.ask button').click()")
-    assert until(lambda: tab.text(".said.ok")).strip() == "1,234 messages are gone."
+    assert until(lambda: tab.text(".said.ok")).strip() == "Gone: 1,234 messages."
     assert [one[2] for one in served[0].deeds.done if one[0] == "purge"] == [("orders",)]
     assert tab.said() == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from html import unescape
 from html.parser import HTMLParser
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from mantamq.client.errors import Unavailable
 from mantamq.management.http.access import Access
 from mantamq.management.http.login import Login
+from mantamq.management.pages import figures
 from mantamq.management.pages.routes import page_routes
 from mantamq.management.view import ManagementView
 from starlette.applications import Starlette
@@ -259,3 +261,28 @@ def test_a_page_of_another_site_changes_nothing_and_reads_nothing():
     assert answer.status_code == 403 and "another site" in answer.text
     assert client.get("/queues", headers={"host": "evil"}).status_code == 403
     assert deeds.done == []
+
+
+# ---- figures
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (figures.count(1234567), "1,234,567"), (figures.count(None), "–"), (figures.count(True), "–"),
+        (figures.counted(1, "queue"), "1 queue"), (figures.counted(0, "queue"), "0 queues"),
+        (figures.rate(0.0), "0"), (figures.rate(3.26), "3.3"), (figures.rate(1234.6), "1,235"), (figures.rate(""), "–"),
+        (figures.size(0), "0 B"), (figures.size(1023), "1023 B"), (figures.size(1536), "1.5 KiB"),
+        (figures.size(5 << 40), "5.0 TiB"), (figures.size(3 << 60), "3,145,728.0 TiB"), (figures.span(0), "0"),
+        (figures.span(999), "999 ms"), (figures.span(61_000), "1 min 1 s"), (figures.span(3_600_000), "1 h"),
+        (figures.span(59_999), "59 s"), (figures.span(100 * 86_400_000 + 7_200_000), "100 d 2 h"),
+        (figures.clock(0), "–"), (figures.clock(None), "–"),
+    ],
+)  # fmt: skip
+def test_figures_are_said_in_the_unit_that_says_most(said: str, told: str):
+    assert said == told
+
+
+def test_a_time_that_is_not_today_s_has_its_day():
+    assert re.fullmatch(r"2025-11-2\d \d\d:\d\d:\d\d", figures.clock(1_764_000_000))
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", figures.clock(time.time()))
