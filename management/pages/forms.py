@@ -48,9 +48,8 @@ async def browse(deeds: Deeds, who: Asker, given: Given) -> Done:
     if not 1 <= wanted <= BROWSED_MOST:
         raise Invalid(f"count is a number from 1 to {BROWSED_MOST}, not {wanted}")
     found = await deeds.browse(given.name("name"), wanted, BODY_BYTES, given.text("selector", ""))
-    return Done(
-        f"{counted(len(found), 'message')}, the oldest first. They stay in the queue." if found else "None.", found
-    )
+    text = f"{counted(len(found), 'message')}, the oldest first. They stay in the queue."
+    return Done(text if found else "There is none that nobody holds.", found)
 
 
 async def purge(deeds: Deeds, who: Asker, given: Given) -> Done:
@@ -88,7 +87,7 @@ async def delete_queue(deeds: Deeds, who: Asker, given: Given) -> Done:
 
 def purge_loses(view: ManagementView, given: Given) -> str:
     queue = view.queue(given.name("name")) or {}
-    messages = counted(queue.get("available"), "message")
+    messages = counted(queue["available"], "message") if "available" in queue else "the messages"
     return f"{messages} of the queue {given.text('name')!r}: all that no consumer holds, for good"
 
 

@@ -11,7 +11,7 @@
   const short = (value) => {
     if (value >= 1e6) return `${+(value / 1e6).toFixed(1)} M`;
     if (value >= 1e4) return `${+(value / 1e3).toFixed(1)} k`;
-    return `${+value.toFixed(2)}`;
+    return (+value.toFixed(2)).toLocaleString("en");
   };
 
   function build(figure) {

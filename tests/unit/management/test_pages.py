@@ -16,6 +16,7 @@ from mantamq.management.http.access import Access
 from mantamq.management.http.login import Login
 from mantamq.management.pages import figures
 from mantamq.management.pages.routes import page_routes
+from mantamq.management.pages.templating import FOLDER
 from mantamq.management.view import ManagementView
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
@@ -286,3 +287,25 @@ def test_figures_are_said_in_the_unit_that_says_most(said: str, told: str):
 def test_a_time_that_is_not_today_s_has_its_day():
     assert re.fullmatch(r"2025-11-2\d \d\d:\d\d:\d\d", figures.clock(1_764_000_000))
     assert re.fullmatch(r"\d\d:\d\d:\d\d", figures.clock(time.time()))
+
+
+# ---- colours
+
+
+def lightness(colour: str) -> float:
+    """Relative luminance, as the contrast of WCAG is made of it."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+def test_what_is_written_stands_out_from_what_it_stands_on(theme: int):
+    sheet = (FOLDER / "static" / "pages.css").read_text("utf-8")
+    found = dict(re.findall(r"--(\w+): light-dark\((#\w{6}, #\w{6})\)", sheet))
+    colours = {name: pair.split(", ")[theme] for name, pair in found.items()}
+    for word in ("text", "quiet", "accent", "ok", "warn", "bad", "second"):
+        for ground in ("ground", "surface", "raised", *(["tint"] if word == "accent" else [])):
+            dark, light = sorted((lightness(colours[word]), lightness(colours[ground])))
+            least = 3.0 if word == "second" else 4.5
+            assert (light + 0.05) / (dark + 0.05) >= least, f"{word} on {ground}"
