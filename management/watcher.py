@@ -46,6 +46,7 @@ class Watcher:
         self._watched_s = -WATCHED_FOR_S
         self._wanted = asyncio.Event()
         self._next_s = 0.0
+        self._looking = asyncio.Lock()
         self.looks = 0
 
     def watched(self) -> None:
@@ -60,7 +61,12 @@ class Watcher:
             await self._rest()
 
     async def look(self) -> None:
-        """Look once. What is not to be had is a trouble of the view, and no error."""
+        """Look once, after a look that is under way: a view never gets an older look than it has. What is not to be
+        had is a trouble of the view, and no error."""
+        async with self._looking:
+            await self._look()
+
+    async def _look(self) -> None:
         began_s = self._clock()
         troubles: dict[str, str] = {}
         status, statistics = await asyncio.gather(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from starlette.datastructures import URLPath
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, NoMatchFound, Route
 from starlette.types import Receive, Scope, Send
@@ -77,7 +77,7 @@ class ApiRoute(BaseRoute):
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Whether it is below /api."""
-        ours = scope["type"] == "http" and scope["path"].startswith(f"{PREFIX}/")
+        ours = scope["type"] == "http" and (scope["path"] + "/").startswith(f"{PREFIX}/")
         return (Match.FULL, {}) if ours else (Match.NONE, {})
 
     def url_path_for(self, name: str, /, **path_params: object) -> URLPath:
@@ -89,6 +89,8 @@ class ApiRoute(BaseRoute):
         request = Request(scope, receive)
         try:
             answer = await self._answer(request)
+        except ClientDisconnect:
+            return  # nobody hears it
         except HttpProblem as problem:
             answer = Answer(problem.told, problem.status, problem.headers)
         except Exception:

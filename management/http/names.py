@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...client.definitions.values import to_json
+from ...client.durations import IN_MS, in_ms
 from ...client.errors import Invalid
+from ...client.management import TYPED
 from ...protocol.wiring.definitions import given
 from .table import VHOST
 
@@ -69,6 +71,14 @@ def told_policy(arguments: Mapping[str, Any], alternate: str) -> dict[str, Any]:
     """What a policy sets, by the names that it has in RabbitMQ: without x-."""
     told = told_arguments(arguments, alternate, DEAD_LETTER_EXCHANGE)
     return {name.removeprefix("x-"): value for name, value in told.items()}
+
+
+def told_keywords(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What policies have made of a queue, which is told by keywords of `declare_queue`, as `told_policy` tells it."""
+    arguments = {
+        TYPED[name]: in_ms(name, value) if name in IN_MS else value for name, value in settings.items() if name in TYPED
+    }
+    return told_policy(arguments, settings.get("alternate", ""))
 
 
 def read_policy(definition: Mapping[str, Any]) -> dict[str, Any]:

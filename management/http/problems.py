@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...client.errors import (
+    Deleted,
     Exists,
     InUse,
     Invalid,
@@ -15,7 +16,7 @@ from ...client.errors import (
     NotFound,
     ResourceLimitExceeded,
     TooLarge,
-)  # fmt: skip
+)
 from ...protocol.errors import LocalError, PeerError
 
 WORDS = {
@@ -25,8 +26,8 @@ WORDS = {
 """Status -> what stands in "error"."""
 
 STATUS: tuple[tuple[type[MantaError], int], ...] = (
-    (NotFound, 404), (Exists, 409), (InUse, 409), (NotEmpty, 409), (ResourceLimitExceeded, 409), (Invalid, 400),
-    (NoStore, 400), (TooLarge, 413), (NotAllowed, 403),
+    (NotFound, 404), (Deleted, 404), (Exists, 409), (InUse, 409), (NotEmpty, 409), (ResourceLimitExceeded, 409),
+    (Invalid, 400), (NoStore, 400), (TooLarge, 413), (NotAllowed, 403),
 )  # fmt: skip
 """Kind of error -> status; of any other kind, 503: the cluster cannot answer now."""
 REASON_CHARS = 2000

@@ -14,7 +14,7 @@ from ..view import ManagementView
 from .bindings import told_binding, with_default
 from .bodies import BodyObject
 from .figures import QUEUE_STATS, depths, stats
-from .names import DEAD_LETTER_EXCHANGE, of_vhost, read_queue_arguments, told_arguments
+from .names import DEAD_LETTER_EXCHANGE, of_vhost, read_queue_arguments, told_arguments, told_keywords
 from .paging import PAGED, found, listed
 from .table import CREATED, NOTHING, Answer, Call, Operations, Parameter
 
@@ -64,7 +64,7 @@ def told_queue(row: Mapping[str, Any], replicas: list[Mapping[str, Any]]) -> dic
     }  # fmt: skip
     told |= {name: row[name] for name in ("consumers", "policy", "operator_policy") if name in row}
     if "policy_definition" in row:
-        told["effective_policy_definition"] = to_json(row["policy_definition"])
+        told["effective_policy_definition"] = told_keywords(row["policy_definition"])
     if "bytes" in row:
         told["message_bytes"] = row["bytes"]
     if replicas:

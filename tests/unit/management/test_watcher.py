@@ -115,3 +115,22 @@ async def test_what_never_answers_is_given_up():
     view = ManagementView()
     await Watcher(view, never, _of(view)[2], patience_s=0.01).look()
     assert view.troubles == {"status": "no answer within 0.01 s"}
+
+
+async def test_a_look_waits_for_the_one_that_is_under_way():
+    under_way: list[str] = []
+    go_on = asyncio.Event()
+
+    async def status() -> Any:
+        assert under_way == []
+        under_way.append("a look")
+        await go_on.wait()
+        under_way.clear()
+        return made.report(made.actors())
+
+    one = watching(Clock(), status=status)
+    looks = [asyncio.create_task(one.look()) for _ in range(3)]
+    await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.gather(*looks)
+    assert one.looks == 3

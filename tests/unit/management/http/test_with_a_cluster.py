@@ -222,6 +222,7 @@ async def test_policies(http, kind):
     await http.put("/api/queues/%2F/q", json={})
     queue = (await http.get("/api/queues/%2F/q")).json()
     assert queue["policy" if kind == "policies" else "operator_policy"] == "p"
+    assert queue["effective_policy_definition"]["max-length"] == 5
     for wrong in ({"apply-to": "exchanges"}, {"definition": {"ha-mode": "all"}}, {"pattern": "("}, {"definition": 1}):
         assert (await http.put(f"/api/{kind}/%2F/p", json=wanted | wrong)).status_code == 400
     assert (await http.delete(f"/api/{kind}/%2F/p")).status_code == 204
