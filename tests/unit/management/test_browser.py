@@ -135,6 +135,8 @@ def test_no_page_is_wider_than_the_window_or_breaks_its_policy(tab: Tab, width: 
     for path in PAGES:
         tab.open(path, width)
         assert tab.run("return document.documentElement.scrollWidth - window.innerWidth") <= 0, path
+        scrolls = "return [...document.querySelectorAll('.scroll')].every((one) => getComputedStyle(one).overflowX === 'auto')"
+        assert tab.run(scrolls), f"{path}: a table that is too wide cannot be scrolled"
         until(lambda: tab.run("return window.mantaCharts !== undefined"))
     assert tab.said() == []
 
