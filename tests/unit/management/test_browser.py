@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 import uvicorn
 from mantamq.management.http.access import Access
+from mantamq.management.http.login import Login
 from mantamq.management.pages.routes import page_routes
 from mantamq.management.view import ManagementView, Sample
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from .made_up_deeds import MadeUpDeeds
 from .made_up_view import HOSTILE, made_up_view, statistics
@@ -33,11 +35,15 @@ WAIT_S = 20
 class Served:
     """The pages of a made-up view, served in a thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, token: str = "") -> None:
         self.view: ManagementView = made_up_view(120, 30, HOSTILE)
         self.deeds = MadeUpDeeds()
         self._looks = 30
-        routes = page_routes(self.view, self, self.deeds, Access())  # pyright: ignore[reportArgumentType]
+        access = Access(token=token)
+        pages = page_routes(self.view, self, self.deeds, access)  # pyright: ignore[reportArgumentType]
+        login = Login(access)
+        ways = [Route("/login", login.log_in, methods=["POST"]), Route("/logout", login.log_out, methods=["POST"])]
+        routes = [*ways, *pages]
         config = uvicorn.Config(Starlette(routes=routes), port=0, log_level="warning", lifespan="off")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve()), daemon=True)
@@ -220,3 +226,18 @@ def test_a_name_with_a_script_in_it_runs_nothing(tab: Tab):
         assert "<script>alert(1)</script>" in tab.text("main")
         assert tab.run("return document.querySelectorAll('main script').length") == 0
     assert tab.said() == []
+
+
+def test_a_wrong_token_is_said_and_the_right_one_opens_the_page_that_was_wanted(driver: Any):
+    with Served("secret") as base:
+        tab = Tab(driver, base)
+        tab.open("/locks")
+        give = "document.querySelector('[name=token]').value = arguments[0]; document.querySelector('button').click()"
+        until(lambda: tab.run("return document.readyState") == "complete")
+        tab.run(give, "wrong")
+        assert "not the cluster's token" in until(lambda: tab.text("[data-refused]"))
+        tab.run(give, "secret")
+        until(lambda: tab.text("h1") == "Locks")
+        until(lambda: tab.run("return !document.querySelector('[data-logout]').hidden"))
+        tab.run("document.querySelector('[data-logout]').click()")
+        until(lambda: "Token of the cluster" in tab.text("main"))
