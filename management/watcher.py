@@ -19,6 +19,8 @@ WATCHED_FOR_S = 15.0
 SHARE = 0.05
 """Looks take this part of the time at most, however long one takes: a large cluster is looked at less often."""
 PATIENCE_S = 10.0
+FRESH_S = 2.0
+"""So long somebody waits for a look."""
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +55,25 @@ class Watcher:
         self._wanted = asyncio.Event()
         self._next_s = 0.0
         self._looking = asyncio.Lock()
+        self._began_s = -WATCHED_FOR_S
+        self._asked_for: asyncio.Task[None] | None = None
         self.looks = 0
 
     def watched(self) -> None:
         """Somebody has looked: for some seconds there is a look each second, from now on."""
         self._watched_s = self._clock()
         self._wanted.set()
+
+    async def fresh(self) -> None:
+        """Somebody looks, and is to see what is so now: wait for a look where the last one is older than a second, but
+        not for long, and not where looks take so long that they are rare."""
+        self.watched()
+        now_s = self._clock()
+        if now_s - self._began_s < WATCHED_S or now_s < self._next_s:
+            return
+        if self._asked_for is None or self._asked_for.done():
+            self._asked_for = asyncio.get_running_loop().create_task(self.look(), name="a look that somebody waits for")
+        await asyncio.wait([self._asked_for], timeout=FRESH_S)
 
     async def run(self) -> None:
         """Look until this is cancelled."""
@@ -73,7 +88,7 @@ class Watcher:
             await self._look()
 
     async def _look(self) -> None:
-        began_s = self._clock()
+        began_s = self._began_s = self._clock()
         troubles: dict[str, str] = {}
         status, statistics = await asyncio.gather(
             self._asked("status", self._status, troubles), self._asked("statistics", self._statistics, troubles)

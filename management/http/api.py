@@ -104,7 +104,7 @@ class ApiRoute(BaseRoute):
         raw_path: bytes = request.scope.get("raw_path") or request.url.path.encode()
         operation, path = TABLE.find(request.method, raw_path.removeprefix(PREFIX.encode()))
         body = await read_body(request, operation.most_bytes)
-        self._watcher.watched()
+        await self._watcher.fresh()
         try:
             return await self._done(operation, who, path, dict(request.query_params), body)
         except OURS as error:

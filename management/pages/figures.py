@@ -13,6 +13,11 @@ def count(value: Any) -> str:
     return f"{int(value):,}" if _is_number(value) else UNKNOWN
 
 
+def counted(value: Any, what: str) -> str:
+    """A number of what is so called: "1 queue", "2 queues"."""
+    return f"{count(value)} {what}" if value == 1 else f"{count(value)} {what}s"
+
+
 def rate(value: Any) -> str:
     """How many a second: with a digit behind the point while there are few."""
     if not _is_number(value):
@@ -48,8 +53,11 @@ def span(value: Any) -> str:
 
 
 def clock(value: Any) -> str:
-    """Unix time in seconds, as a time of day of the server's."""
-    return time.strftime("%H:%M:%S", time.localtime(value)) if _is_number(value) and value else UNKNOWN
+    """Unix time in seconds, as a time of day of the server's; with the day, unless that is today's."""
+    if not _is_number(value) or not value:
+        return UNKNOWN
+    there, now = time.localtime(value), time.localtime()
+    return time.strftime("%H:%M:%S" if there[:3] == now[:3] else "%Y-%m-%d %H:%M:%S", there)
 
 
 def _is_number(value: Any) -> bool:

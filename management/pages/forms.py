@@ -9,7 +9,7 @@ from ...client.errors import Invalid
 from ..deeds import Asker, Deeds
 from ..messages import MessageSeen
 from ..view import ManagementView
-from .figures import count
+from .figures import count, counted
 from .given import Given
 
 BROWSED = 20
@@ -48,12 +48,13 @@ async def browse(deeds: Deeds, who: Asker, given: Given) -> Done:
     if not 1 <= wanted <= BROWSED_MOST:
         raise Invalid(f"count is a number from 1 to {BROWSED_MOST}, not {wanted}")
     found = await deeds.browse(given.name("name"), wanted, BODY_BYTES, given.text("selector", ""))
-    return Done(f"{count(len(found))} messages, the oldest first. They stay in the queue." if found else "None.", found)
+    text = f"{counted(len(found), 'message')}, the oldest first. They stay in the queue."
+    return Done(text if found else "There is none that nobody holds.", found)
 
 
 async def purge(deeds: Deeds, who: Asker, given: Given) -> Done:
     gone = await deeds.purge(who, given.name("name"))
-    return Done(f"{count(gone)} messages are gone.")
+    return Done(f"Gone: {counted(gone, 'message')}.")
 
 
 async def move(deeds: Deeds, who: Asker, given: Given) -> Done:
@@ -67,8 +68,8 @@ async def redrive(deeds: Deeds, who: Asker, given: Given) -> Done:
 
 
 def _moved(moved: int, left: int) -> str:
-    stay = f" {count(left)} stay, since no queue took them." if left else ""
-    return f"{count(moved)} messages have gone.{stay}"
+    stay = f" Still there, since no queue took them: {count(left)}." if left else ""
+    return f"Gone on: {counted(moved, 'message')}.{stay}"
 
 
 async def declare_queue(deeds: Deeds, who: Asker, given: Given) -> Done:
@@ -80,23 +81,22 @@ async def declare_queue(deeds: Deeds, who: Asker, given: Given) -> Done:
 async def delete_queue(deeds: Deeds, who: Asker, given: Given) -> Done:
     name = given.name("name")
     gone = await deeds.delete_queue(who, name)
-    to = f" {count(gone)} messages go to its alternate exchange." if gone else ""
+    to = f" To its alternate exchange: {counted(gone, 'message')}." if gone else ""
     return Done(f"The queue {name!r} is deleted.{to}")
 
 
 def purge_loses(view: ManagementView, given: Given) -> str:
     queue = view.queue(given.name("name")) or {}
-    messages = count(queue.get("available"))
-    return f"{messages} messages of the queue {given.text('name')!r} that no consumer holds, for good"
+    messages = counted(queue["available"], "message") if "available" in queue else "the messages"
+    return f"{messages} of the queue {given.text('name')!r}: all that no consumer holds, for good"
 
 
 def delete_queue_loses(view: ManagementView, given: Given) -> str:
     name = given.name("name")
     queue = view.queue(name) or {}
-    where = f"go to the exchange {queue['alternate']!r}" if queue.get("alternate") else "are lost for good"
-    bindings, messages, consumers = (count(queue.get(field)) for field in ("bindings", "messages", "consumers"))
-    its = f"its {bindings} bindings; its {messages} messages {where}"
-    return f"the queue {name!r} with {its}; {consumers} consumers lose it"
+    bindings, messages = counted(queue.get("bindings"), "binding"), counted(queue.get("messages"), "message")
+    to = f"for the exchange {queue['alternate']!r}" if queue.get("alternate") else "lost for good"
+    return f"the queue {name!r} with {bindings}, {messages}, {to}, and {counted(queue.get('consumers'), 'consumer')}"
 
 
 # ---- exchanges and bindings
@@ -116,8 +116,8 @@ async def delete_exchange(deeds: Deeds, who: Asker, given: Given) -> Done:
 
 def delete_exchange_loses(view: ManagementView, given: Given) -> str:
     exchange = view.exchange(given.name("name")) or {}
-    bindings = count(exchange.get("bindings"))
-    return f"the exchange {given.text('name')!r} with its {bindings} bindings: what is sent to it is refused"
+    bindings = counted(exchange.get("bindings"), "binding")
+    return f"the exchange {given.text('name')!r} with {bindings}: what is sent to it is refused"
 
 
 async def bind(deeds: Deeds, who: Asker, given: Given) -> Done:
@@ -161,7 +161,7 @@ async def delete_policy(deeds: Deeds, who: Asker, given: Given) -> Done:
 def delete_policy_loses(view: ManagementView, given: Given) -> str:
     name, kind = given.name("name"), "operator_policy" if given.flag("operator") else "policy"
     queues = sum(queue.get(kind) == name for queue in view.rows("queues"))
-    return f"the policy {name!r}, by which {count(queues)} queues have settings that they then have no more"
+    return f"the policy {name!r}, by which {counted(queues, 'queue')} got settings: these end"
 
 
 FORMS: dict[str, Form] = {

@@ -41,7 +41,7 @@ PATIENCE_S = 3.0
 class Watched(Protocol):
     """Who is told that somebody looks: a `Watcher`."""
 
-    def watched(self) -> None: ...
+    async def fresh(self) -> None: ...
 
 
 def page_routes(view: ManagementView, watcher: Watched, deeds: Deeds | None, access: Access) -> list[BaseRoute]:
@@ -49,7 +49,7 @@ def page_routes(view: ManagementView, watcher: Watched, deeds: Deeds | None, acc
 
     Args:
         view: what is shown.
-        watcher: is told at each request that somebody looks.
+        watcher: is told at each request that somebody looks, and looks first where that was long ago.
         deeds: does what forms order, and is asked for bindings, policies and definitions; None: the pages have no
             forms, and say that those are not known.
         access: who may look, and who may change something. Who has not logged in gets a page for that.
@@ -79,7 +79,7 @@ def _let_in(watcher: Watched, access: Access, handler: Handler) -> Handler:
         except HttpProblem as problem:
             # A browser would ask by a window of its own, if it were told what may be presented.
             return page(request, "login.html", problem.status, why=problem.reason, may_log_in=problem.status == 401)
-        watcher.watched()
+        await watcher.fresh()
         return await handler(request)
 
     return let_in

@@ -11,7 +11,7 @@
   const short = (value) => {
     if (value >= 1e6) return `${+(value / 1e6).toFixed(1)} M`;
     if (value >= 1e4) return `${+(value / 1e3).toFixed(1)} k`;
-    return `${+value.toFixed(2)}`;
+    return (+value.toFixed(2)).toLocaleString("en");
   };
 
   function build(figure) {
@@ -29,7 +29,7 @@
       fill: index === 0 ? colour(figure, ".s1 i").replace("rgb(", "rgba(").replace(")", ", 0.12)") : undefined,
     }));
     const options = {
-      width: plot.clientWidth, height: plot.clientHeight, padding: [6, 12, 0, 0],
+      width: plot.clientWidth, height: plot.clientHeight, padding: [6, 26, 0, 0],
       legend: { show: false }, cursor: { drag: { setScale: false }, y: false },
       scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
       axes: [{ ...axis, space: 70, size: 26, values: "{HH}:{mm}:{ss}" }, { ...axis, size: 52, space: 32, values: (_, ticks) => ticks.map((tick) => short(tick) + unit) }],

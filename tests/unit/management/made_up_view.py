@@ -30,7 +30,7 @@ def queue_row(name: str, look: int = 0, **values: Any) -> dict[str, Any]:
         "enqueued": enqueued, "dequeued": max(0, enqueued - depth), "accepted": max(0, enqueued - depth),
         "acquires": enqueued, "releases": look // 4, "discarded": 0, "dead_lettered": 0, "expired": 0,
         "age_ms": depth * 11, "owner": f"b{number % 3 + 1}", "grant": number, "handovers": number,
-        "consumers": number % 6, "consumers_at": {"b1": 1, "b2": number % 6}, "bindings": 1, "held_by": {"b1": depth // 5},
+        "consumers": 1 + number % 6, "consumers_at": {"b1": 1, "b2": number % 6}, "bindings": 1, "held_by": {"b1": depth // 5},
         "flowStopped": False, "flowStoppedCount": 0,
     }  # fmt: skip
     return plain | values
@@ -40,7 +40,9 @@ def statistics(look: int, queues: int, names: tuple[str, ...]) -> dict[str, Any]
     domains = ("orders", "payments", "mail", "invoices", "search", "audit", "stock", "shipping")
     rows = [queue_row(f"{domains[at % 8]}.{at // 8:04d}", look) for at in range(queues)]
     rows += [queue_row(name, look, owner="") for name in names]
-    held = {"flowStopped": True, "flowStoppedCount": 3, "messages": 50_412, "available": 40_330, "acquired": 10_082}
+    wave = int(6000 * math.sin((look - 1) * math.tau / 60))
+    held = {"flowStopped": True, "flowStoppedCount": 3, "messages": 50_412 + wave, "available": 40_330 + wave}
+    held |= {"acquired": 10_082, "held_by": {"b1": 6_041, "b2": 4_041}, "bytes": (50_412 + wave) * 512}
     orders = queue_row(
         "orders", look, id=made.ORDERS, owner=f"b{look // 20 % 2 + 1}", handovers=40 + look // 20, kind="groups",
         groups=[{"group": f"customer {at}", "held": 9 - at, "owner": f"b{at % 3 + 1}"} for at in range(5)],
@@ -96,6 +98,8 @@ def made_up_view(
         made.alter(leader.streams[ids[2]], blank=["b3"], voters=["b1", "b2"])
         update = UpdateStatus(messages=4100, depth=9000, began_ms=int(now_s * 1000) - 4000, ended_ms=0)
         made.machine(found, "b3.r0")[ids[2]] = made.queue(messages=4100, blank=True, update=update)
+        for broker, messages in (("b1", 50_412), ("b2", 50_000)):
+            made.machine(found, f"{broker}.r0")[made.ORDERS].messages = messages
         made.alter(leader, flow_stopped=True, flow_stopped_count=2)
         leader.flow["b2"] = BehindStatus(reason="b2 is 412 entries behind", for_ms=1800)
         made.silence(found, "ownership2")

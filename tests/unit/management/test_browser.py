@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 import uvicorn
 from mantamq.management.http.access import Access
+from mantamq.management.http.login import Login
 from mantamq.management.pages.routes import page_routes
 from mantamq.management.view import ManagementView, Sample
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from .made_up_deeds import MadeUpDeeds
 from .made_up_view import HOSTILE, made_up_view, statistics
@@ -33,16 +35,20 @@ WAIT_S = 20
 class Served:
     """The pages of a made-up view, served in a thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, token: str = "") -> None:
         self.view: ManagementView = made_up_view(120, 30, HOSTILE)
         self.deeds = MadeUpDeeds()
         self._looks = 30
-        routes = page_routes(self.view, self, self.deeds, Access())  # pyright: ignore[reportArgumentType]
+        access = Access(token=token)
+        pages = page_routes(self.view, self, self.deeds, access)  # pyright: ignore[reportArgumentType]
+        login = Login(access)
+        ways = [Route("/login", login.log_in, methods=["POST"]), Route("/logout", login.log_out, methods=["POST"])]
+        routes = [*ways, *pages]
         config = uvicorn.Config(Starlette(routes=routes), port=0, log_level="warning", lifespan="off")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve()), daemon=True)
 
-    def watched(self) -> None: ...
+    async def fresh(self) -> None: ...
 
     def look(self, **changed: Any) -> None:
         """The view has a newer look, in which `orders` has changed."""
@@ -135,6 +141,8 @@ def test_no_page_is_wider_than_the_window_or_breaks_its_policy(tab: Tab, width: 
     for path in PAGES:
         tab.open(path, width)
         assert tab.run("return document.documentElement.scrollWidth - window.innerWidth") <= 0, path
+        scrolls = "return [...document.querySelectorAll('.scroll')].every((one) => getComputedStyle(one).overflowX === 'auto')"
+        assert tab.run(scrolls), f"{path}: a table that is too wide cannot be scrolled"
         until(lambda: tab.run("return window.mantaCharts !== undefined"))
     assert tab.said() == []
 
@@ -207,7 +215,7 @@ def test_a_purge_asks_first_and_says_what_it_came_to(tab: Tab, served: tuple[Ser
     until(lambda: "This takes away" in tab.text(".said.ask"))
     assert not [one for one in served[0].deeds.done if one[0] == "purge"]
     tab.run("document.querySelector('.said.ask button').click()")
-    assert until(lambda: tab.text(".said.ok")).strip() == "1,234 messages are gone."
+    assert until(lambda: tab.text(".said.ok")).strip() == "Gone: 1,234 messages."
     assert [one[2] for one in served[0].deeds.done if one[0] == "purge"] == [("orders",)]
     assert tab.said() == []
 
@@ -218,3 +226,18 @@ def test_a_name_with_a_script_in_it_runs_nothing(tab: Tab):
         assert "<script>alert(1)</script>" in tab.text("main")
         assert tab.run("return document.querySelectorAll('main script').length") == 0
     assert tab.said() == []
+
+
+def test_a_wrong_token_is_said_and_the_right_one_opens_the_page_that_was_wanted(driver: Any):
+    with Served("secret") as base:
+        tab = Tab(driver, base)
+        tab.open("/locks")
+        give = "document.querySelector('[name=token]').value = arguments[0]; document.querySelector('button').click()"
+        until(lambda: tab.run("return document.readyState") == "complete")
+        tab.run(give, "wrong")
+        assert "not the cluster's token" in until(lambda: tab.text("[data-refused]"))
+        tab.run(give, "secret")
+        until(lambda: tab.text("h1") == "Locks")
+        until(lambda: tab.run("return !document.querySelector('[data-logout]').hidden"))
+        tab.run("document.querySelector('[data-logout]').click()")
+        until(lambda: "Token of the cluster" in tab.text("main"))

@@ -129,7 +129,7 @@ async def test_messages_that_are_got_go_back_or_are_gone(deeds, told, mode):
 
 
 async def test_what_is_got_for_good_is_gone_when_that_is_answered(cluster, connection, told):
-    deeds = Deeds(connection, told.append, patience_s=0.2)
+    deeds = Deeds(KeptLink(connection), told.append, patience_s=0.2)
     await deeds.declare_queue(WHO, "q")
     await deeds.publish(WHO, "", "q", {}, b"x")
     cluster.hold(Disposed)

@@ -22,7 +22,7 @@ HTMX = {"hx-request": "true"}
 
 
 class Looks:
-    def watched(self) -> None: ...
+    async def fresh(self) -> None: ...
 
 
 def served(deeds: MadeUpDeeds) -> TestClient:
@@ -50,7 +50,7 @@ LOSSES = {
     "purge": ({"name": "orders"}, "40,330 messages", ("orders",), {}),
     "delete-queue": ({"name": "orders"}, "50,412 messages", ("orders",), {}),
     "delete-exchange": ({"name": "events"}, "4 bindings", ("events",), {}),
-    "delete-policy": ({"name": "defaults"}, "1 queues", ("defaults", False), {}),
+    "delete-policy": ({"name": "defaults"}, "1 queue got settings", ("defaults", False), {}),
     "unbind": ({"exchange": "events", "queue": "orders", "key": EVIL}, "orders", ("events",),
                {"queue": "orders", "to_exchange": "", "key": EVIL}),
 }  # fmt: skip
@@ -93,7 +93,7 @@ def test_a_browser_without_scripts_gets_a_whole_page_with_the_way_back():
     answer = client.post(
         "/do/move", data={"name": "a", "to": "b"}, headers={"referer": "http://localhost/queue?name=a%2Fb"}
     )
-    assert "<html" in answer.text and "7 messages have gone. 2 stay" in answer.text
+    assert "<html" in answer.text and "Gone on: 7 messages. Still there, since no queue took them: 2." in answer.text
     assert '<a href="/queue?name=a%2Fb">Back</a>' in answer.text
     elsewhere = client.post("/do/move", data={"name": "a", "to": "b"}, headers={"referer": "http://evil/queue"})
     assert '<a href="/">Back</a>' in elsewhere.text

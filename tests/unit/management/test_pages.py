@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from html import unescape
 from html.parser import HTMLParser
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 from mantamq.client.errors import Unavailable
 from mantamq.management.http.access import Access
 from mantamq.management.http.login import Login
+from mantamq.management.pages import figures
 from mantamq.management.pages.routes import page_routes
+from mantamq.management.pages.templating import FOLDER
 from mantamq.management.view import ManagementView
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
@@ -36,7 +39,7 @@ class Looks:
     def __init__(self) -> None:
         self.count = 0
 
-    def watched(self) -> None:
+    async def fresh(self) -> None:
         self.count += 1
 
 
@@ -259,3 +262,50 @@ def test_a_page_of_another_site_changes_nothing_and_reads_nothing():
     assert answer.status_code == 403 and "another site" in answer.text
     assert client.get("/queues", headers={"host": "evil"}).status_code == 403
     assert deeds.done == []
+
+
+# ---- figures
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (figures.count(1234567), "1,234,567"), (figures.count(None), "–"), (figures.count(True), "–"),
+        (figures.counted(1, "queue"), "1 queue"), (figures.counted(0, "queue"), "0 queues"),
+        (figures.rate(0.0), "0"), (figures.rate(3.26), "3.3"), (figures.rate(1234.6), "1,235"), (figures.rate(""), "–"),
+        (figures.size(0), "0 B"), (figures.size(1023), "1023 B"), (figures.size(1536), "1.5 KiB"),
+        (figures.size(5 << 40), "5.0 TiB"), (figures.size(3 << 60), "3,145,728.0 TiB"), (figures.span(0), "0"),
+        (figures.span(999), "999 ms"), (figures.span(61_000), "1 min 1 s"), (figures.span(3_600_000), "1 h"),
+        (figures.span(59_999), "59 s"), (figures.span(100 * 86_400_000 + 7_200_000), "100 d 2 h"),
+        (figures.clock(0), "–"), (figures.clock(None), "–"),
+    ],
+)  # fmt: skip
+def test_figures_are_said_in_the_unit_that_says_most(said: str, told: str):
+    assert said == told
+
+
+def test_a_time_that_is_not_today_s_has_its_day():
+    assert re.fullmatch(r"2025-11-2\d \d\d:\d\d:\d\d", figures.clock(1_764_000_000))
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", figures.clock(time.time()))
+
+
+# ---- colours
+
+
+def lightness(colour: str) -> float:
+    """Relative luminance, as the contrast of WCAG is made of it."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+def test_what_is_written_stands_out_from_what_it_stands_on(theme: int):
+    sheet = (FOLDER / "static" / "pages.css").read_text("utf-8")
+    found = dict(re.findall(r"--(\w+): light-dark\((#\w{6}, #\w{6})\)", sheet))
+    colours = {name: pair.split(", ")[theme] for name, pair in found.items()}
+    for word in ("text", "quiet", "accent", "ok", "warn", "bad", "second"):
+        for ground in ("ground", "surface", "raised", *(["tint"] if word == "accent" else [])):
+            dark, light = sorted((lightness(colours[word]), lightness(colours[ground])))
+            least = 3.0 if word == "second" else 4.5
+            assert (light + 0.05) / (dark + 0.05) >= least, f"{word} on {ground}"

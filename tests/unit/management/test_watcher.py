@@ -95,6 +95,30 @@ def _of(view: ManagementView) -> tuple[Any, ...]:
     return view, status, statistics
 
 
+async def test_who_asks_is_shown_nothing_old_and_many_who_ask_at_once_share_a_look():
+    clock = Clock()
+    one = watching(clock)
+    await one.fresh()
+    assert one.looks == 1
+    await one.fresh()
+    assert one.looks == 1, "that look is fresh"
+    clock.now_s += 1.5
+    await asyncio.gather(*(one.fresh() for _ in range(5)))
+    assert one.looks == 2
+
+
+async def test_who_asks_does_not_wait_for_looks_that_take_long():
+    clock = Clock()
+    one = watching(clock, look_s=2.0)
+    await one.fresh()
+    clock.now_s += 5.0
+    await one.fresh()
+    assert one.looks == 1
+    clock.now_s += 40.0
+    await one.fresh()
+    assert one.looks == 2
+
+
 async def test_what_is_not_to_be_had_is_a_trouble_of_the_view():
     async def unavailable() -> Any:
         raise Unavailable("brokers came and went")

@@ -78,7 +78,7 @@ class FakeWatcher:
     def __init__(self) -> None:
         self.looks = self.seen = 0
 
-    def watched(self) -> None:
+    async def fresh(self) -> None:
         self.seen += 1
 
     async def look(self) -> None:
