@@ -29,6 +29,7 @@ from . import (
     moving,
     pipeline_limit,
     report,
+    seen,
     waiting,
 )
 from .peers import nats, rabbitmq, ray_queue
@@ -36,7 +37,7 @@ from .processes import Job, run, summary
 from .results import Collection, write
 
 WORKLOADS = ("throughput", "latency", "contended", "eight-queues", "declare", "idle", "capture", "durable", "kinds",
-             "waiting", "delays", "expiring", "moving")  # fmt: skip
+             "waiting", "delays", "expiring", "moving", "seen")  # fmt: skip
 UNITS = {"messages_per_s": "messages/s", "p50_ms": "ms", "p99_ms": "ms"}
 RATE = 200
 
@@ -63,7 +64,7 @@ class Bench:
     # ---- one round of each system
 
     def manta(self) -> None:
-        if self.workloads <= {"capture", "durable", "kinds", "waiting", "delays", "expiring", "moving"}:
+        if self.workloads <= {"capture", "durable", "kinds", "waiting", "delays", "expiring", "moving", "seen"}:
             return
         from ..actors.cluster import start_cluster
 
@@ -160,6 +161,10 @@ class Bench:
             with start_cluster(brokers=3, address="local") as cluster:
                 moving.measure(list(cluster.addresses.values()), self.count(100_000), self.into)
 
+    def seen(self) -> None:
+        if "seen" in self.workloads:
+            seen.measure(self.count(100_000), self.into, self.say)
+
     def pipeline(self) -> None:
         if "eight-queues" in self.workloads:
             self.say("bare pipeline: eight of them")
@@ -244,6 +249,28 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _systems(bench: Bench) -> dict[str, tuple[Callable[[], None], str]]:
+    """Name -> what measures a round of it, and why that cannot be done here, "" if it can."""
+    return {
+        "manta": (bench.manta, ""),
+        "manta-capture": (bench.capture, ""),
+        "manta-kinds": (bench.kinds, ""),
+        "manta-waiting": (bench.waiting, ""),
+        "manta-delays": (bench.delays, ""),
+        "manta-expiring": (bench.expiring, ""),
+        "manta-moving": (bench.moving, ""),
+        "manta-seen": (bench.seen, ""),
+        "manta-durable": (bench.durable, durable.missing() if "durable" in bench.workloads else ""),
+        "nats-r3-memory": (bench.nats, nats.missing()),
+        "bare-pipeline": (bench.pipeline, ""),
+        links_limit.NAME: (bench.links, ""),
+        "rabbitmq-quorum": (bench.rabbitmq, rabbitmq.missing()),
+        "ray-queue": (bench.ray_queue, ray_queue.missing()),
+        nats.DURABLE_NAME: (bench.nats_durable, nats.missing(durable=True)),
+        "rabbitmq-quorum-durable": (bench.rabbitmq_durable, rabbitmq.missing()),
+    }
+
+
 def main() -> int:
     arguments = _arguments()
     console = Console(stderr=arguments.json)
@@ -258,23 +285,7 @@ def main() -> int:
 
         workloads = set(arguments.only.split(","))
         bench = Bench(workloads, 0.1 if arguments.quick else 1.0, collection, say, str(Path(arguments.data).resolve()))
-        systems: dict[str, tuple[Callable[[], None], str]] = {
-            "manta": (bench.manta, ""),
-            "manta-capture": (bench.capture, ""),
-            "manta-kinds": (bench.kinds, ""),
-            "manta-waiting": (bench.waiting, ""),
-            "manta-delays": (bench.delays, ""),
-            "manta-expiring": (bench.expiring, ""),
-            "manta-moving": (bench.moving, ""),
-            "manta-durable": (bench.durable, durable.missing() if "durable" in workloads else ""),
-            "nats-r3-memory": (bench.nats, nats.missing()),
-            "bare-pipeline": (bench.pipeline, ""),
-            links_limit.NAME: (bench.links, ""),
-            "rabbitmq-quorum": (bench.rabbitmq, rabbitmq.missing()),
-            "ray-queue": (bench.ray_queue, ray_queue.missing()),
-            nats.DURABLE_NAME: (bench.nats_durable, nats.missing(durable=True)),
-            "rabbitmq-quorum-durable": (bench.rabbitmq_durable, rabbitmq.missing()),
-        }
+        systems = _systems(bench)
         wanted = arguments.systems.split(",") if arguments.systems else list(systems)
         missing = {name: why for name, (_, why) in systems.items() if name in wanted and why}
         bench.look_at_disk()

@@ -80,6 +80,8 @@ BARS = [
         True,
         "bare-pipeline",
     ),
+    Bar("looked at / not", ("seen", RATE), ("manta-unseen", "seen", RATE), 0.98, None, True, "manta-seen"),
+    Bar("at rest with a page, % of a core", ("seen", "rest_cpu_percent"), None, 8, None, False, "manta-seen"),
     Bar("with events / without", ("capture", RATE), ("manta-without-events", "capture", RATE), 0.9, None, True),
     Bar("durable / RabbitMQ quorum", ("durable", RATE), ("rabbitmq-quorum", "durable", RATE), 10, 25, True),
     Bar("durable / NATS R3 file, each flushed", ("durable", RATE), ("nats-r3-file", "durable", RATE), 3, 5, True),

@@ -13,7 +13,7 @@ from ..protocol.errors import LocalError
 from ..protocol.status.cluster import ClusterStatus
 from .view import ManagementView, Row, Sample
 
-WATCHED_S, QUIET_S = 1.0, 5.0
+WATCHED_S, QUIET_S = 1.0, 10.0
 """From look to look: while somebody watches, and else."""
 WATCHED_FOR_S = 15.0
 SHARE = 0.05

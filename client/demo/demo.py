@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import json
 import multiprocessing
+import os
 import queue as queues
 import struct
 import sys
@@ -231,12 +232,13 @@ def _print(console: Console, rows: list[dict[str, Any]], count: int, seconds: fl
     console.print(table)
 
 
-def run(limit: int = 0, as_json: bool = False, report: Path | None = REPORT) -> int:
+def run(limit: int = 0, as_json: bool = False, report: Path | None = REPORT, keep: bool = False) -> int:
     """Run the demo; returns the exit code: 0 only if every flight arrived exactly once where it belongs.
 
     Args:
         limit: at most this many flights; 0 for all.
         report: where the page about the events goes; None: no events, no Spark.
+        keep: the cluster stays, with its page, until it is interrupted.
     """
     console = Console(stderr=as_json)
     with console.status("reading the flights"):
@@ -248,6 +250,7 @@ def run(limit: int = 0, as_json: bool = False, report: Path | None = REPORT) -> 
     with console.status("starting a cluster of three brokers") as status, Home(events, status.update) as home:
         home.start()
         status.stop()
+        _say_page(console, home)
         table, seconds, verdict = _run(console, home, rows, belongs, limit)
         if not as_json:
             _print(console, table, len(rows), seconds)
@@ -263,11 +266,26 @@ def run(limit: int = 0, as_json: bool = False, report: Path | None = REPORT) -> 
                 _print(console, table, len(rows), seconds)
             found["power"] = {"queues": table, "seconds": round(seconds, 3), "again": verdict.again}
             console.print(f"{verdict.again:,} came again, and said so.", highlight=False)
+        if keep:
+            _keep(console, home)
     if as_json:
         print(json.dumps({**found, **{name: value for name, value in asdict(verdict).items() if name != "again"}}))
     else:
         print(verdict.line())
     return 0 if verdict.good else 1
+
+
+def _say_page(console: Console, home: Home) -> None:
+    if page := home.page():
+        console.print(f"The cluster can be looked at: {page} (`make demo KEEP=1` keeps it up)", highlight=False)
+
+
+def _keep(console: Console, home: Home) -> None:
+    """Until somebody has seen enough."""
+    console.print(f"The cluster stays up, with its page at {home.page()}: Ctrl-C ends it.", highlight=False)
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(1)
 
 
 def _declare(home: Home, belongs: dict[str, dict[int, int]]) -> None:
@@ -379,9 +397,11 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one line of JSON instead of a table")
     parser.add_argument("--report", type=Path, default=REPORT, help="the page about the events, %(default)s")
     parser.add_argument("--no-events", action="store_true", help="keep no events, and do without Spark")
+    parser.add_argument("--keep", action="store_true", help="keep the cluster and its page up at the end")
     arguments = parser.parse_args()
+    keep = arguments.keep or os.environ.get("KEEP", "") not in ("", "0")
     try:
-        code = run(arguments.limit, arguments.json, None if arguments.no_events else arguments.report)
+        code = run(arguments.limit, arguments.json, None if arguments.no_events else arguments.report, keep)
     except (RuntimeError, MantaError, LocalError, OSError) as error:
         print(f"mantamq demo: {error}", file=sys.stderr)
         code = 1

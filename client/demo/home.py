@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from ..cli.page import page_of
+
 BROKERS = 3
 RECONNECT_S = 180.0
 """How long clients wait for a cluster that is gone."""
@@ -44,9 +46,13 @@ class Home:
 
         self._cluster = start_cluster(
             brokers=BROKERS, address="local", client_port=self._port, data=f"{self._folder.name}/data",
-            events=f"{self._folder.name}/events" if self._events else None, progress=self._progress,
+            events=f"{self._folder.name}/events" if self._events else None, progress=self._progress, management="auto",
         )  # fmt: skip
         self.addresses, self.token = list(self._cluster.addresses.values()), self._cluster.token
+
+    def page(self) -> str:
+        """Where its page is, "" where that does not come."""
+        return page_of(self._cluster)
 
     def lose_power(self) -> None:
         """SIGKILL to every process of the cluster, and to Ray's, all at once; then start it again.

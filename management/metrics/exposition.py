@@ -47,7 +47,7 @@ def metrics_routes(view: ManagementView, watcher: Watcher, most: int = MOST) -> 
     """The routes of an app that has metrics: GET `/metrics`.
 
     A scrape is no look at the cluster, and does not have it looked at more often: scrapes go on for ever, and figures
-    of five seconds ago are new enough for them. `manta_view_age_seconds` says how old they are.
+    of ten seconds ago are new enough for them. `manta_view_age_seconds` says how old they are.
 
     Args:
         watcher: who feeds the view.

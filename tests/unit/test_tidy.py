@@ -47,6 +47,7 @@ MAY_IMPORT_LATE: dict[str, set[str]] = {
     "benchmarks/killing.py": {"actors"},
     "benchmarks/joining.py": {"actors"},
     "benchmarks/restart.py": {"actors"},
+    "benchmarks/seen.py": {"actors"},
     "benchmarks/waiting.py": {"actors"},
     "benchmarks/links_limit.py": {"actors"},  # whose links it measures
     "benchmarks/spark.py": {"jobs", "store"},  # what it measures
