@@ -43,7 +43,6 @@ ELSEWHERE = {
 MAY_BE_NAMED = {
     "c17": "the name of a client's connection, for example",
     "Dataset.to_spark": "Ray's",
-    "rabbitmqadmin": "RabbitMQ's",
     **dict.fromkeys(("update_done", "ConnectionObserver", "MessageDistributor", "QueueFactory"), "Qpid's"),
 }
 
