@@ -288,11 +288,14 @@ class Launcher:
         from ..members.management_node import ManagementNode
 
         record, chosen = self._record, self._record.config
+        page = chosen.management
+        if page.elsewhere and (last := record.book.get(MANAGEMENT)) is not None and last.peers:
+            page = replace(page, port=int(last.peers.rpartition(":")[2]))  # people have its address
         self.new(ManagementNode, MANAGEMENT, node)
         try:
             await self.verify(MANAGEMENT, VERIFY_S)
             config = ManagementNodeConfig(
-                member=self._member(MANAGEMENT, 0), management=chosen.management, token=chosen.token,
+                member=self._member(MANAGEMENT, 0), management=page, token=chosen.token,
                 brokers=tuple(record.book.serving().values()),
             )  # fmt: skip
             await self._start(MANAGEMENT, fresh(), config, Lookout(self._placement))

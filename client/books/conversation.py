@@ -515,6 +515,9 @@ class Conversation:
         self._reattaching.discard(frame.handle)
         if (receiver := self._receivers.get(frame.handle)) is not None:
             receiver.attached(frame.queue)
+        sender = self._frames.get(frame.handle)
+        if isinstance(sender, AttachSender) and frame.queue:  # at other brokers no other queue of that name is meant
+            self._frames[frame.handle] = msgspec.structs.replace(sender, queue=frame.queue)
         if frame.handle in self._attaching:
             self._attaching[frame.handle] = frame
         elif frame.handle not in self._frames:  # nobody waited for it any more

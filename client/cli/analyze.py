@@ -121,6 +121,20 @@ def events(
         time.sleep(LOOK_S)
 
 
+def last_events(count: int) -> list[dict[str, Any]]:
+    """The newest rows of the event table of the cluster that was started here, as far as they are in no file yet.
+
+    Raises:
+        LocalError: there are none, and why.
+    """
+    need("events", "pyarrow", "fsspec")
+    from ...jobs.follow import newer
+
+    tail = _tail(_remembered_ray(), True, fetch=True)
+    assert tail is not None
+    return newer(tail, max(tail.row_first - 1, tail.row_last - count, 0)).rows
+
+
 def event_line(row: dict[str, Any]) -> str:
     """One event in a line for people: when, of which kind, where, and what else it says."""
     at = datetime.fromtimestamp(row["time_us"] / 1e6, UTC)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import psutil
 import typer
@@ -24,6 +24,9 @@ from ..addresses import split_host
 from ..errors import MantaError, Unauthorized
 from ..sync.sync import Connection, connect
 from . import console
+from .analyze import last_events
+from .collect import EVENTS, Sources, lines_of
+from .collect import collect as write_archive
 from .console import Broker, Json, Token, addresses, out, seen
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -37,7 +40,11 @@ def register(app: typer.Typer) -> None:
     app.command()(doctor)
 
 
-def doctor(broker: Broker = "", token: Token = "", as_json: Json = False) -> None:
+def doctor(
+    broker: Broker = "", token: Token = "",
+    collect: Annotated[Path | None, typer.Option(help="write all that helps others to help into this .tar.gz")] = None,
+    as_json: Json = False,
+) -> None:  # fmt: skip
     """Check this machine and the cluster; exit code 1 when something fails."""
     worst = OK
     found: list[dict[str, str]] = []
@@ -49,10 +56,30 @@ def doctor(broker: Broker = "", token: Token = "", as_json: Json = False) -> Non
         if not as_json:
             color = {OK: "green", WARN: "yellow", FAIL: "red"}[level]
             out.print(f"[{color}]{level:4}[/{color}] {what:<12} {escape(text)}", highlight=False, soft_wrap=True)
+    if collect is not None:
+        _collect(collect, found, broker, token)
     if as_json:
         print(json.dumps(found))
     if worst == FAIL:
         raise typer.Exit(1)
+
+
+def _collect(path: Path, found: list[dict[str, str]], broker: str, token: str) -> None:
+    from ...actors.ray_control import local_ray
+
+    sources = Sources(
+        lambda: seen("", "", token), lambda: console.connection(broker, token), lambda: lines_of(last_events(EVENTS)),
+        local_ray.recall(),
+    )  # fmt: skip
+    with console.err.status("collecting"):
+        missing = write_archive(path, sources, json.dumps(found, indent=1), token, os.environ)
+    for line in missing:
+        console.err.print(f"not in it: {line}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+    console.err.print(
+        f"{path} has versions, settings, status, statistics, definitions, events and logs of this host; secrets that "
+        "are known here are hidden, names and contents of logs are not: look into it before you send it",
+        highlight=False, markup=False, soft_wrap=True,
+    )  # fmt: skip
 
 
 def _machine() -> Iterator[Finding]:

@@ -103,5 +103,5 @@ def _kind(frame: Attach) -> str:
 def _came_back(session: Session, frame: Attach) -> bool:
     """Whether an earlier connection of the client may have had this sender or receiver."""
     if isinstance(frame, AttachSender):
-        return frame.next > 0
+        return frame.next > 0 or frame.queue != ""
     return frame.back or (session.minor < KNOWS_PATTERNS and session.life != 1)

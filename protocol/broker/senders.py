@@ -62,14 +62,16 @@ class Senders:
         else:
             self._begin(session, frame, frame.next)
 
-    def _begin(self, session: Session, frame: AttachSender, next: int) -> None:
+    def _begin(self, session: Session, frame: AttachSender, next: int, queue: str = "") -> None:
+        """`queue`: the id of a named sender's."""
         link = session.add_sender(frame.handle, frame.exchange, frame.key, next, frame.mandatory)
         link.traffic = self.traffic.setdefault(frame.exchange, Traffic())
         if frame.name:
             link.name, link.client, link.origin = frame.name, client_of(frame.name), session.client
+            link.queue = queue
             link.next = next  # by its name: others' numbers, of this handle or of forgotten ones, are no bound
         needs_headers = self._cluster.wiring.needs_headers(frame.exchange)
-        attached = Attached(frame.handle, needs_headers, link.next, wired=self._cluster.wired)
+        attached = Attached(frame.handle, needs_headers, link.next, queue, self._cluster.wired)
         self._outbox.send(session.peer, attached)
         self._transfers.attached(session)
 

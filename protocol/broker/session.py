@@ -41,10 +41,11 @@ class SenderLink:
     says nothing of it any more), route and route_version (the cached route of a fixed key and the wiring it was found
     in), kinds (that route, where one of its queues must know something of each message; `route` is empty then), each
     (each message has a route of its own, by its headers; both are empty then), received (messages that came by it),
-    name (of a named sender, "" of others), origin (then its client), traffic (all that came to its exchange)."""
+    name (of a named sender, "" of others), origin (then its client), queue (then its queue's id), traffic (all that
+    came to its exchange)."""
 
     __slots__ = ("client", "each", "ended", "exchange", "handle", "key", "kinds", "mandatory", "name", "next", "origin",
-                 "received", "route", "route_version", "traffic")  # fmt: skip
+                 "queue", "received", "route", "route_version", "traffic")  # fmt: skip
 
     def __init__(
         self, handle: int, exchange: str, key: str | None, client: str, next: int = 1, mandatory: bool = False
@@ -61,7 +62,7 @@ class SenderLink:
         self.each = False
         self.route_version = -1
         self.received = 0
-        self.name = self.origin = ""
+        self.name = self.origin = self.queue = ""
         self.traffic = Traffic()
 
 

@@ -80,6 +80,8 @@ class AttachSender(Frame):
             0 it begins, and `Attached.next` is where it goes on; else its client has come back. A broker before minor
             12 does not know that.
         mandatory: a message that goes to no queue fails (`unroutable`); else it completes, and `Completed` says so.
+        queue: the id of a named sender's queue, as `Attached` has said it before: its numbers are that queue's, and
+            where that has gone it ends, also if there is another one of the name. "": it was attached nowhere yet.
     """
 
     handle: int
@@ -88,6 +90,7 @@ class AttachSender(Frame):
     next: int = 0
     mandatory: bool = False
     name: str = ""
+    queue: str = ""
 
 
 class AttachReceiver(Frame):
@@ -122,8 +125,8 @@ class AttachReceiver(Frame):
 
 class Attached(Frame):
     """`headers`: the exchange routes by properties, so transfers must carry them in `headers`. `next`: the least number
-    a sender's next transfer may have. `queue`: the id of a receiver's queue, which differs from that of an earlier
-    queue of the same name; "": the broker does not say."""
+    a sender's next transfer may have. `queue`: the id of a receiver's queue, or a named sender's, which differs from
+    that of an earlier queue of the same name; "": the broker does not say."""
 
     handle: int
     headers: bool = False

@@ -103,8 +103,8 @@ processes of one version.
 that knows more of the wiring than it does, and one before 12 does not say what it knows.
 `Redirect`, and `WiringSnapshot.redirects`: a member before 12 would pass over it and route otherwise: refused likewise.
 `Named`, `AttachSender.name`, `QueueSnapshot.named` and `holders`: a member before 12 would keep a named sender's number
-as any other's: refused likewise, and a client with one leaves a broker that knows none. `SenderNamed`, and
-`QueueCommand.sender`, between processes of one version."""
+as any other's: refused likewise, and a client with one leaves a broker that knows none. `AttachSender.queue`.
+`SenderNamed`, and `QueueCommand.sender`, between processes of one version."""
 KNOWS_WHO_ASKS = 12
 """The minor version from which members look where an event applies whether the client that asks may ask that."""
 KNOWS_DISSOLVED = 12

@@ -186,6 +186,7 @@ class Inbox:
         self.said: Counter[int] = Counter()
         self.positions: list[int] = []
         self._browsed = ""  # id of the queue of which these are
+        self._anew = False  # its queue is another one, and nothing of that has been seen
         self.single = False
         self.refused: set[tuple[str, int]] = set()
         self.silent = False
@@ -197,6 +198,10 @@ class Inbox:
     @property
     def ended(self) -> bool:
         return bool(self.code) or (self.core is not None and self.core.failure is not None)
+
+    def begins(self, core: ReceiverCore) -> None:
+        """It is attached, and nothing has come yet."""
+        self.core, self._browsed = core, core.queue_id
 
     def act(self, rng: random.Random) -> None:
         core, user = self.core, self.user
@@ -260,11 +265,13 @@ class Inbox:
             self.hands.append(message)
         elif self.browse:
             if core.queue_id != self._browsed:  # its queue was deleted while it was away, and one of that name is there
-                self._browsed, self.positions = core.queue_id, []
+                self._browsed, self._anew = core.queue_id, True
             if self.positions and message.position <= self.positions[-1]:
-                raise Violation(
-                    f"{self.user.name} browses {self.queue} and sees {message.position} after {self.positions[-1]}"
-                )
+                if not self._anew:  # what it had of the queue that has gone comes first, then that one's from its begin
+                    raise Violation(
+                        f"{self.user.name} browses {self.queue} and sees {message.position} after {self.positions[-1]}"
+                    )
+                self.positions, self._anew = [], False
             self.positions.append(message.position)
         return True
 

@@ -229,6 +229,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **{name: [(made_names, "STORIES", 1.0)] for name in mutants_made_names.ALL},
     **{name: [(message_moves, "STORIES", 1.0)] for name in mutants_message_moves.ALL},
     **{name: [(named_senders, "STORIES", 1.0)] for name in mutants_named.ALL},
+    "who_comes_back_goes_on_in_another_queue_of_the_name": [],
     **{name: [(own_queues, "STORIES", 1.0)] for name in mutants_own_queues.ALL},
     "a_broker_that_has_not_heard_of_it_refuses_nobody": [(own_queues, "STORIES", 1.0), (own_queues, "RATE", 0.5)],
     **{name: [(policies, "STORIES", 1.0)] for name in (*mutants_policies.ALL, *mutants_rearranged.ALL)},

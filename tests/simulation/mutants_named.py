@@ -31,8 +31,8 @@ def who_comes_back_sends_under_its_own_numbers(patch: Patch) -> None:
     """At the next broker its messages are its client's, not its name's: what it says again comes in again."""
     begin = Senders._begin
 
-    def nameless(self: Any, session: Any, frame: Any, next: int) -> None:
-        begin(self, session, frame, next)
+    def nameless(self: Any, session: Any, frame: Any, next: int, queue: str = "") -> None:
+        begin(self, session, frame, next, queue)
         if frame.name and frame.next:
             session.senders[frame.handle].client = f"{session.client}/{frame.handle}"
 
@@ -41,6 +41,12 @@ def who_comes_back_sends_under_its_own_numbers(patch: Patch) -> None:
 
 def the_one_before_is_not_told_that_it_is_over(patch: Patch) -> None:
     patch.setattr(NamedLinks, "began", lambda self, frame: None)
+
+
+def who_comes_back_goes_on_in_another_queue_of_the_name(patch: Patch) -> None:
+    """Its queue was deleted meanwhile, and declared anew: the new one lacks what came before."""
+    attach = NamedLinks.attach
+    patch.setattr(NamedLinks, "attach", lambda self, session, frame: attach(self, session, replace(frame, queue="")))
 
 
 def a_name_is_no_producer(patch: Patch) -> None:

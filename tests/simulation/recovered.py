@@ -87,7 +87,9 @@ class Recovered:
             model = self._models[broker, stream] = ModelQueue(stream, newest is not None and newest.alternate)
             if newest is not None:
                 declared(model, newest.arguments)
-                model.named = newest.named
+                # What only the log of other queues says: by whose moves it is named, and whether it is redirected. Of one
+                # that is, what comes behind what came after has come before, also on disk.
+                model.named, model.led = newest.named, newest.led
         while model.index < index:
             event = self._event(stream, model.index + 1)
             if event is None:

@@ -12,7 +12,7 @@ from mantamq.protocol.wire import events
 from . import disk_stories, faults, losses
 from .disk_faults import KINDS
 from .disk_parser import StreamOnDisk
-from .model import Violation
+from .model import ModelQueue, Violation
 from .recovered import Recovered
 from .workload import Story
 
@@ -105,3 +105,17 @@ def test_a_change_that_too_few_of_those_before_it_have_is_missed_by_a_quorum_of_
 
 def test_a_log_with_a_change_that_is_not_committed_recovers_by_quorums_of_both():
     assert recovers({"b1": 3, "b2": 3, "b3": 3, "b4": 3, "b5": 2}, 3, deposed="b4")
+
+
+# ---- what a disk is compared with
+
+
+@pytest.mark.parametrize(("led", "numbers"), [(True, [7]), (False, [7, 6])])
+def test_of_a_redirected_queue_what_comes_behind_what_came_after_is_on_no_disk(led, numbers):
+    sent = [events.Enqueue("u1/1", [number, number], [b"%d" % number], at_ms=1) for number in (7, 6)]
+    log = {at: events.Entry((1, 1), at, "b1", 1, at, events.encode_event(event)) for at, event in enumerate(sent, 1)}
+    recovered: Any = Recovered.__new__(Recovered)
+    recovered._models = {}
+    recovered.watch = SimpleNamespace(logs={"tr1#1": log}, models={"tr1#1": ModelQueue("tr1#1", False, led=led)})
+    model = recovered._model("b1", "tr1#1", len(log))
+    assert list(model.live.values()) == [b"%d" % number for number in numbers]

@@ -397,7 +397,7 @@ class User:
             inbox.single = single
             yield lambda: conversation.attached(handle)
             try:
-                inbox.core = conversation.receiver(handle, queue, capacity, inbox.settles, inbox.browse, window)
+                inbox.begins(conversation.receiver(handle, queue, capacity, inbox.settles, inbox.browse, window))
             except MantaError as error:
                 inbox.code = error.code
 

@@ -131,6 +131,25 @@ def test_its_client_goes_on_at_another_broker(cluster, connection):
     assert bodies(connection) == [b"1", b"2"]
 
 
+def test_a_new_queue_of_the_name_is_not_the_one_it_sent_to(cluster, connection):
+    """Nothing of what it has sent is there: it hears of the deletion that it has missed, and may begin anew."""
+    with connect(cluster.address) as program, connect(cluster.addresses["b2"]) as other:
+        session = program.session()
+        sender = session.sender("q", name="import")
+        for number in (1, 2):
+            sender.send(b"%d" % number)
+            sender.sync(5)
+        cluster.freeze("b1")
+        other.delete_queue("q")
+        other.declare_queue("q")
+        cluster.kick("b1")
+        cluster.thaw()
+        with pytest.raises(Deleted, match="queue 'q' was deleted"):
+            wait_until(lambda: sender.send(b"3"))
+        assert bodies(other) == []
+        assert session.sender("q", name="import").last_completed == 0
+
+
 def test_no_local_knows_who_sent_it(connection):
     session = connection.session()
     sender = session.sender("q", name="import")
