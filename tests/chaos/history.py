@@ -334,17 +334,16 @@ def _in_order_to_the_only_one(facts: Facts) -> None:
     has taken over: those it held at the last one come first (`Link.resumed`).
 
     A client that connects anew by itself is a second consumer as long as its old connection is not known to be over:
-    so what the first broker of a connection gives is not looked at. Nor is the last delivery of a link: another broker
-    may have taken over while it was fetched, and then it is that one's first.
+    so what the first broker of a connection gives is not looked at. Nor is what is perhaps the next one's (`unsure`).
     """
     say = facts.say
     links: dict[str, list[Delivery]] = defaultdict(list)
     for delivery in facts.history.deliveries:
-        if delivery.link.alone and delivery.link.resumed:
+        if delivery.link.alone and delivery.link.resumed and not delivery.unsure:
             links[delivery.link.id].append(delivery)
     for link, deliveries in links.items():
         deliveries.sort(key=lambda d: d.order)
-        for before, delivery in pairwise(deliveries[:-1]):
+        for before, delivery in pairwise(deliveries):
             say.counts["only consumer checks"] += 1
             if delivery.position <= before.position:
                 say.found(

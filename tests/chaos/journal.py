@@ -7,7 +7,7 @@ it asks for something (``sent``) and *after* it knows (every other outcome), so 
                 "capacity"?, "wants"?: [key, ...], "producer"?, "asked"?, "had"?}
     {"op": "send",    "t", "client", "link", "first", "last", "outcome": sent | completed | refused | failed | unknown}
     {"op": "deliver", "t", "client", "link", "id", "position", "producer", "number", "count", "since", "damaged"?, "of"?,
-                "again"?, "notes"?: [note, ...], "stamp"?, "died"?: [cause, deliveries, queue]}
+                "again"?, "unsure"?, "notes"?: [note, ...], "stamp"?, "died"?: [cause, deliveries, queue]}
     {"op": "settle",  "t", "client", "link", "ids", "kind": accept | release | reject | modify,
                 "outcome": sent | completed | lost | unknown, "uncounted"?, "elsewhere"?, "delay"?}
     {"op": "stop",    "t", "client", "link"}, {"op": "start", ...}
@@ -29,7 +29,8 @@ names. `at` is a time before the link was really opened, when that is not `t`: a
 tells only afterwards. A `browse` is told at its end: what was seen from the head of the queue on, in that order, and
 whether the cluster has said that there was no more. `over`: more were held than the window that was asked for. What is rejected in queue q goes to queue q.dead, under the producer and number it had.
 
-`refused`: the queue was at its limit. `again`: the message says that a consumer had it before, though its count is 0. What
+`refused`: the queue was at its limit. `again`: the message says that a consumer had it before, though its count is 0.
+`unsure`: the broker was lost while it was fetched, and this is perhaps of the next one. What
 is modified goes back with the note "client.id" of its delivery, and `notes` are those that a message comes with;
 `uncounted`: its count is not to rise; `delay`: nobody is to get it for so many seconds; `elsewhere`: this receiver is not to get it again. `wants`: the keys that a
 receiver's selector lets through. `stamp`: the message's number in its queue, in a queue that gives it one. `stop`: the receiver was told to stop, and has said that it has; `start`: it is told to go
@@ -134,7 +135,7 @@ class Delivery:
 
     Attributes:
         order: its place among the deliveries of its link.
-        again: it says that somebody had it before; notes: that it came with; note: what it goes back with when it is
+        again: it says that somebody had it before; unsure: perhaps the next link's; notes: that it came with; note: what it goes back with when it is
             modified. died: what it says of its last death: cause, after how many deliveries, queue. stopped: its link was not to be sent any. stamp: its number in its queue, 0 for none.
         kind: how it was settled, "" for not at all; asked, answered: the times of it; uncounted, elsewhere, delay: as
             that was asked for.
@@ -153,6 +154,7 @@ class Delivery:
     of: str
     over: bool = False
     again: bool = False
+    unsure: bool = False
     notes: tuple[str, ...] = ()
     note: str = ""
     stopped: bool = False
@@ -383,8 +385,9 @@ class _Reader:
         delivery = Delivery(
             link.queue, line["position"], line["producer"], line["number"], link, order, t, line["since"],
             line["count"], bool(line.get("damaged")), line.get("of") or link.queue, bool(line.get("over")),
-            bool(line.get("again")), tuple(line.get("notes", ())), f"{link.client}.{line['id']}", link.stopped,
-            line.get("stamp", 0), _death(line["died"]) if "died" in line else None,
+            bool(line.get("again")), bool(line.get("unsure")), tuple(line.get("notes", ())),
+            f"{link.client}.{line['id']}", link.stopped, line.get("stamp", 0),
+            _death(line["died"]) if "died" in line else None,
         )  # fmt: skip
         if delivery.since > t or t > link.closed:
             self.wrong(line, "this delivery is out of its link's time")

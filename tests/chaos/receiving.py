@@ -19,7 +19,7 @@ from .kinds import STAMP, roams, selector
 @dataclass
 class Held:
     """A message fetched and not settled. Attributes: count: deliveries before; generation: of the connection, then;
-    unsure: a broker had been lost by then and the next one was not counted yet, so it may be of either."""
+    unsure: a broker was lost while it was fetched, so it may be of that one or of the next."""
 
     message: Message
     count: int
@@ -93,9 +93,7 @@ class Hand:
             options["selector"] = selector(wants)
         window = "unaccepted" if bounds else "unfetched"
         self.receiver = self._session.receiver(queue, capacity, window=window, **options)
-        # It waits for a connection that looks for another broker: there it is new, and no broker gave it anything before.
-        self._lost_brokers = self._interruptions()  # when this generation began
-        self._generation = self._now()
+        self._generation = self._interruptions()
         self.stopped = False
         self._wants = list(wants)
         self._known_lost = 0
@@ -104,9 +102,6 @@ class Hand:
         self._empty = False
         self.link = ""
         self._open()
-
-    def _now(self) -> int:
-        return getattr(self._connection, "reconnects", 0)
 
     def _interruptions(self) -> int:
         return getattr(self._connection, "interruptions", 0)
@@ -126,11 +121,10 @@ class Hand:
 
     def _renewed(self) -> None:
         """Look whether another broker has taken over. A moment at which none had yet is kept: links are not older."""
-        moment, lost_brokers = time.monotonic(), self._interruptions()  # read first: more of these is unsure, no more
-        generation = self._now()
+        moment, generation = time.monotonic(), self._interruptions()
         if generation != self._generation:
             self.journal.write("close", link=self.link, broken=True)
-            self._generation, self._lost_brokers = generation, lost_brokers
+            self._generation = generation
             self._open(True)
         self._checked = moment
 
@@ -168,8 +162,9 @@ class Hand:
             more["died"] = death
         if message.annotations:
             more["notes"] = sorted(message.annotations)
-        # The next broker is counted when it has all links of the connection; a receiver may have its messages before.
-        unsure = self._now() != self._generation or self._interruptions() != self._lost_brokers
+        unsure = self._interruptions() != self._generation
+        if unsure:
+            more["unsure"] = True
         held = sum(one.generation == self._generation for one in self.held.values())
         if held >= self._bound and not unsure:
             more["over"] = True
@@ -205,13 +200,12 @@ class Hand:
 
     def _ask(self, kind: str, ids: list[int], more: dict[str, Any]) -> None:
         self._renewed()
-        generation = self._now()
+        generation = self._interruptions()
         stale = [id for id in ids if self.held[id].generation != generation]
         self.journal.write("settle", link=self.link, ids=ids, kind=kind, outcome=SENT, **more)
-        interruptions = self._interruptions()
         held = [(id, self.held.pop(id)) for id in ids]
         asked = [(id, one) for id, one in held if id not in stale]
-        self._asked += [Asked(id, kind, one.message.position, interruptions) for id, one in asked]
+        self._asked += [Asked(id, kind, one.message.position, generation) for id, one in asked]
         unsure = [id for id, one in held if id in stale and one.unsure]
         if unsure:  # of the new broker perhaps: then it counts
             self._answer(kind, unsure, UNKNOWN)

@@ -448,7 +448,24 @@ def test_the_only_consumer_gets_what_it_held_first(story):
     for number, count in ((1, 1), (2, 1), (3, 0), (4, 0), (5, 0)):
         story.consume(second, number, count)
     verdict = history.check(story.end())
-    assert verdict.violations == [] and verdict.counts["only consumer checks"] == 3
+    assert verdict.violations == [] and verdict.counts["only consumer checks"] == 4
+
+
+@pytest.mark.parametrize(("unsure", "rules"), [(True, set[str]()), (False, {"order"})])
+def test_what_the_only_consumer_gets_while_its_broker_is_lost(story, unsure, rules):
+    """Its broker is lost once more while it fetches."""
+    second = only_consumer_come_back(story, resumed=True)
+    for number in (1, 2):
+        story.consume(second, number, 1)
+    held = [story.take(second, number) for number in (3, 4)]
+    story.consume(second, 3, 1, unsure=unsure)
+    for id in held:
+        story.settle(second, id, "lost")
+    story.close(second, broken=True)
+    third = story.open("r1", alone=True, resumed=True)
+    for number, count in ((4, 1), (5, 0)):
+        story.consume(third, number, count)
+    assert story.rules() == rules
 
 
 def test_out_of_order_in_the_queue(story):
