@@ -8,6 +8,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 PROMISES: dict[str, list[str]] = {
+    "Traces: a message of a traced connection comes with its own trace": [
+        "tests/unit/client/test_tracing.py::test_each_message_has_a_context_of_its_own_and_is_left_as_it_was",
+        "tests/unit/client/test_tracing.py::test_a_trace_goes_through_the_queue",
+        "tests/unit/chaos/test_parts.py::test_a_message_comes_with_its_own_trace_or_none",
+    ],
     "What is complete stays.": ["tests/cluster/test_chaos_short.py::test_nothing_completed_is_lost"],
     "With three brokers any one may die, with five any two": [
         "tests/cluster/test_chaos_short.py::test_nothing_completed_is_lost",

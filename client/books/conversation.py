@@ -83,6 +83,7 @@ class Conversation:
         beat: the heartbeat of this link, when one is agreed.
         gate: what its senders send goes through it.
         requests: those that wait for their replies.
+        on_sender: is shown the books of each new sender, before anything is put into them.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Conversation:
         self.beat: Keepalive | None = None
         self.gate = SendGate(self.write)
         self.requests = OpenRequests()
+        self.on_sender: Callable[[SenderCore], None] | None = None
         self._client = client or uuid.uuid4().hex
         self._may_reconnect = reconnects
         self._heartbeat_ms = heartbeat_ms
@@ -390,7 +392,13 @@ class Conversation:
             raise
         self._senders[handle] = core
         core.stopped = self._stopped
+        if self.on_sender is not None:
+            self.on_sender(core)
         return core
+
+    @property
+    def has_senders(self) -> bool:
+        return bool(self._senders)
 
     def receiver(
         self, handle: int, queue: str, capacity: int, settles: bool, browse: bool = False, window: str = "unfetched",

@@ -102,6 +102,9 @@ def encode(message: Fields) -> bytes:
         or message.priority is not None or message.correlation_id is not None or message.reply_to is not None
         or message.durable or message.content_type is not None or message.message_id is not None
     ):  # fmt: skip
+        if message.properties is not None and not isinstance(message.properties, dict):
+            kind = type(message.properties).__name__
+            raise PeerError(INVALID, f"a message's properties are a dict of names and values, not {kind}")
         values += _optional(message)
         while values[-1] is None or values[-1] is False:  # a body is never either, so this ends
             values.pop()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import kinds as queue_kinds
+from .traces import without_its_trace
 
 FLEETING = "~"
 """Producer of messages that nobody counts: they share frames with those that are, and expire soon."""
@@ -65,9 +66,9 @@ def died(message: Any) -> list[Any]:
 
 
 def as_sent(message: Any, number: int, queue: str = "") -> bool:
-    """Whether a message that came from this queue carries what `options` said; and, of a dead letter, that it says that it
+    """Whether a message that came from this queue carries what `options` said, and no trace but its own; and, of a dead letter, that it says that it
     was rejected there where it was sent."""
-    wanted, properties = options(number, queue), message.properties
+    wanted, properties = options(number, queue), without_its_trace(message.properties, number)
     kind = queue_kinds.of(queue_kinds.family(queue))
     if kind is not None and kind.roams:
         # It may have died before, and have been moved: then it has what is left of its ttl, or none any more.

@@ -24,10 +24,12 @@ from typing import Any
 
 from mantamq.client import Connection, MantaError, Message, Session, connect
 from mantamq.client.errors import Full, ResourceLimitExceeded, Unavailable
+from mantamq.client.tracing import traced
 
 from . import body, kinds
 from .journal import COMPLETED, DEAD, FAILED, REFUSED, SENT, UNKNOWN, Journal
 from .receiving import Hand
+from .traces import part_of_its_trace
 
 PATIENCE_S = 10.0
 """How long an answer may be missing. Longer than any pause, so that both its ends are met; no promise of the cluster."""
@@ -38,6 +40,8 @@ CALL_S = 5.0
 DECLARE_S = 10.0
 WAIT_S = 0.2
 CHOICES = (0.03, "release"), (0.05, "reject"), (0.08, ""), (0.1, "modify")
+TRACED = 0.3
+"""The share of senders' connections that are traced."""
 MANY_DELIVERIES = 6
 """A message delivered this often is accepted, or it would go round for ever."""
 
@@ -164,6 +168,7 @@ class Sending(Client):
     def __init__(self, task: Task) -> None:
         super().__init__(task)
         self._numbers = dict.fromkeys(task.queues, 0)
+        self._of_traces = random.Random(f"traces of {task.seed}")
         self._open: list[Burst] = []
         self._told: dict[tuple[str, int], str] = {}  # outcomes of single messages that were refused
         self._padding = self.random.randbytes(64 * 1024)
@@ -172,6 +177,7 @@ class Sending(Client):
         links: list[SendingLink] = []
         broken = True
         try:
+            self._perhaps_traced(connection)
             session = connection.session()
             for queue in self.task.queues:
                 links.append(self._link(connection, session, queue))
@@ -183,6 +189,10 @@ class Sending(Client):
             self._conclude(UNKNOWN)
             for link in links:
                 self.journal.write("close", link=link.id, broken=broken)
+
+    def _perhaps_traced(self, connection: Connection) -> None:
+        if self._of_traces.random() < TRACED:
+            traced(connection)
 
     def _link(self, connection: Connection, session: Session, queue: str) -> SendingLink:
         chance = self.random
@@ -231,6 +241,10 @@ class Sending(Client):
                 self._put(link, Message(text, ttl=self.random.uniform(0, 0.3)), 0)
 
     def _put(self, link: SendingLink, message: Message, number: int) -> None:
+        with part_of_its_trace(number):
+            self._put_it(link, message, number)
+
+    def _put_it(self, link: SendingLink, message: Message, number: int) -> None:
         keys = self.random.choice(KEYS) if link.by_key else None
         kind = kinds.of(link.queue)
         if kind is not None and (delay := kind.delay(number)):

@@ -27,6 +27,7 @@ from mantamq.client.errors import LinkClosed
 from . import body, kinds
 from .journal import SENT, UNKNOWN
 from .load import ANSWER_S, PATIENCE_S, Burst, Sending, SendingLink, Task
+from .traces import part_of_its_trace
 
 LIFE_S = (1.0, 8.0)
 KILLED = 0.7
@@ -141,6 +142,7 @@ class Life(Sending):
     def _begun(self, connection: Connection) -> SendingLink:
         """A sender, at the number where it goes on: some that were complete, perhaps, are sent again."""
         began = time.monotonic()
+        self._perhaps_traced(connection)
         more: dict[str, Any] = {}
         if self._by_name:
             sender = connection.session().sender(self._queue, self._capacity(), name=self.task.producer)
@@ -173,7 +175,8 @@ class Life(Sending):
             message = Message(text, **body.options(number, self._queue))
             # Without a number it would be the one behind all that the queue has had, also where that is sent again.
             if self._by_name and (number <= self._had or self.random.random() < 0.5):
-                self._insist(link, partial(link.sender.send, message, timeout=ANSWER_S, number=number))
+                with part_of_its_trace(number):
+                    self._insist(link, partial(link.sender.send, message, timeout=ANSWER_S, number=number))
                 link.own.append(number)
             else:
                 self._put(link, message, number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from mantamq.benchmarks.health import unwell
 from mantamq.benchmarks.results import Collection
 from mantamq.client import Empty, Full, Message
 from mantamq.client.errors import ConnectionLost, NotFound, ResourceLimitExceeded, Timeout, Unavailable
+from mantamq.client.tracing import traced
 from mantamq.protocol.status.cluster import ClusterStatus
 from msgspec.structs import replace
 
@@ -19,6 +21,7 @@ from tests.chaos import body, faults, kinds
 from tests.chaos.journal import History, Journal, read, read_lines
 from tests.chaos.load import GivenUp, Sending, Task
 from tests.chaos.receiving import Hand
+from tests.chaos.traces import part_of_its_trace
 
 # ---- bodies
 
@@ -66,6 +69,7 @@ class FakeConnection:
     def __init__(self, sender: FakeSender | None = None) -> None:
         self.broker = "b1"
         self.interruptions = 0
+        self._conversation = SimpleNamespace(on_sender=None, has_senders=False)
         self.lost: list[tuple[str, int]] = []
         self.inbox: list[Message] = []
         self.modified: list[tuple[int, bool, bool, dict[str, Any]]] = []
@@ -547,3 +551,21 @@ def test_figures_have_median_and_most():
         into.add("nats-r3-memory", "leader", recovery.COMPLETION, "ms", value)
     (figure,) = into.figures()
     assert (figure.median, figure.max, figure.rounds) == (3.0, 20.0, 3)
+
+
+@pytest.mark.parametrize(("trace", "fine"), [(3, True), (4, False), (None, True)])
+def test_a_message_comes_with_its_own_trace_or_none(trace: int | None, fine: bool):
+    """As a traced connection sends it, by the product's own part."""
+    sent: list[Message] = []
+    core = SimpleNamespace(put=sent.append, address="q")
+    connection = SimpleNamespace(_conversation=SimpleNamespace(on_sender=None, has_senders=False))
+    traced(connection)  # type: ignore[arg-type]
+    connection._conversation.on_sender(core)
+    message = Message(b"", **body.options(3))
+    if trace is None:
+        core.put(message)
+    else:
+        with part_of_its_trace(trace):
+            core.put(message)
+    assert ("traceparent" in (sent[0].properties or {})) == (trace is not None)
+    assert body.as_sent(sent[0], 3) is fine

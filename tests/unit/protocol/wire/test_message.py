@@ -94,6 +94,14 @@ def test_a_field_that_is_not_plain_is_refused_by_name():
         blob_of(body=[1])
 
 
+@pytest.mark.parametrize("wrong", ["", "none", 5, [], ["a"]])
+def test_properties_have_names(wrong: Any):
+    """Whoever receives them asks for them by name."""
+    with pytest.raises(PeerError, match="a message's properties are a dict of names and values, not ") as refused:
+        blob_of(properties=wrong)
+    assert refused.value.code == INVALID
+
+
 # ---- other versions
 
 
