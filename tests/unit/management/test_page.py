@@ -19,6 +19,7 @@ from mantamq.management.page import Page, PlaceOfPage
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.status.machines import ManagementStatus
 from mantamq.protocol.status.members import ManagementMember
+from mantamq.protocol.supervisor.start_pauses import StartPauses
 
 from .. import made_up_status as made
 
@@ -206,8 +207,20 @@ STARTS = ManagementMember(name="management", role="ManagementNode")
     ],
 )
 def test_what_is_wrong_with_the_page_is_a_warning_and_no_complaint(found: list[Any], words: list[str]):
-    said = warnings(ManagementConfig(port=0), found)
+    said = warnings(ManagementConfig(port=0), found, StartPauses(), 0)
     assert len(said) == len(words)
     assert all(word in line for word, line in zip(words, said, strict=True))
-    assert warnings(ManagementConfig(), found) == []
+    assert warnings(ManagementConfig(), found, StartPauses(), 0) == []
     assert complaints(made.plan(3), [*made.actors(3), *found]) == []
+
+
+@pytest.mark.parametrize("found", [[], [DEAD]])
+def test_a_page_that_cannot_start_says_why_and_when_it_is_tried_again(found: list[Any]):
+    starts, chosen = StartPauses(), ManagementConfig(port=0)
+    for _ in range(4):
+        starts.failed(1000, "it could not start: No module named 'starlette'")
+    first, later = (warnings(chosen, found, starts, now_ms) for now_ms in (2000, 9000))
+    begin = "there is no page now: it could not start: No module named 'starlette'; it is tried again "
+    assert first == [begin + "in 7 s"] and later == [begin + "now"]
+    assert (first[0].name, first[0].subject) == (later[0].name, later[0].subject), "one alert, since it began"
+    assert warnings(chosen, [member()], starts, 2000) == []

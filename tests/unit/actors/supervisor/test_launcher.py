@@ -246,7 +246,7 @@ async def test_who_is_forgotten_is_ended_with_its_replicas_not_replaced_and_the_
     asked = made.since()
     assert asked[:3] == [("end", "b2", True), ("end", "b2.r0", True), ("end", "b2.r1", True)]
     assert asked[3:] == [("b1.r0", "obey", tuple(ONE), "part", ["b2.r0", "b2.r1"])]
-    assert list(made.record.book) == ["b1", "b1.r0"] and not made.turns
+    assert list(made.record.book) == ["b1", "b1.r0"] and not made.turns.due()
 
 
 async def test_replicas_begin_one_after_the_other_so_that_every_two_are_linked_once() -> None:
