@@ -6,6 +6,7 @@ from ...protocol.errors import LocalError
 from ...protocol.status.members import AnyMember, ManagementMember
 from ...protocol.supervisor.start_pauses import StartPauses
 from ..config import ManagementConfig
+from .health import speechless
 from .reasons import WHOLE, Reason
 
 ROLE = "ManagementNode"
@@ -28,9 +29,7 @@ def warnings(chosen: ManagementConfig, actors: list[AnyMember], starts: StartPau
         return [Reason.of("page-away", WHOLE, f"there is no page now: {_away(starts, now_ms)}")]
     machine = page.machine
     if not machine:
-        if page.error:
-            return [Reason.of("member-mute", page.name, f"the page does not say how it is: {page.error}")]
-        return [Reason.of("member-starting", page.name, "the page is starting")]
+        return speechless(page, "the page")
     found = [Reason.of("page-elsewhere", WHOLE, machine.trouble)] if machine.trouble else []
     return found + [
         Reason.of("page-blind", what, f"the page cannot ask for {what}: {why}") for what, why in machine.missed.items()

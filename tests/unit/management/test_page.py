@@ -193,6 +193,7 @@ def member(**machine: Any) -> ManagementMember:
 
 DEAD = ManagementMember(name="management", role="ManagementNode", alive=False, error="it does not answer")
 STARTS = ManagementMember(name="management", role="ManagementNode")
+MUTE = ManagementMember(name="management", role="ManagementNode", error="it has no shell")
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,8 @@ STARTS = ManagementMember(name="management", role="ManagementNode")
         ([member(missed={"statistics": "no answer"})], ["cannot ask for statistics: no answer"]),
         ([DEAD], ["does not answer and is being replaced"]),
         ([], ["does not answer and is being replaced"]),
-        ([STARTS], ["is starting"]),
+        ([STARTS], ["the page is starting"]),
+        ([MUTE], ["the page does not say how it is: it has no shell"]),
     ],
 )
 def test_what_is_wrong_with_the_page_is_a_warning_and_no_complaint(found: list[Any], words: list[str]):
