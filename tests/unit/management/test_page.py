@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from mantamq.actors.supervisor.health import complaints
 from mantamq.actors.supervisor.management_life import warnings
 from mantamq.client.errors import ConnectionLost, NoCluster, NotFound
 from mantamq.management import audit_log
+from mantamq.management import page as page_module
 from mantamq.management.broker_link import BrokerLink
 from mantamq.management.deeds import Audit
 from mantamq.management.page import Page, PlaceOfPage
+from mantamq.management.watcher import Watcher
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.status.machines import ManagementStatus
 from mantamq.protocol.status.members import ManagementMember
@@ -84,6 +87,26 @@ async def test_with_a_token_nothing_is_told_without_it_but_whether_all_is_well()
         await page.stop()
     with pytest.raises(LocalError, match="without a token"):
         await Page(lambda: made.report(made.actors()), [], "").start(PlaceOfPage("0.0.0.0", 0))
+
+
+async def test_who_asks_for_health_without_a_token_has_nobody_looked_at(monkeypatch: pytest.MonkeyPatch):
+    gone_by_s = 0.0
+    monkeypatch.setattr(page_module, "Watcher", partial(Watcher, clock=lambda: gone_by_s))
+    page = Page(lambda: made.report(made.actors()), [], "open sesame")
+    address = await page.start(ANY)
+    try:
+        await until_looked(page)
+        gone_by_s = 5.0  # longer than between two looks while somebody watches, shorter than while nobody does
+        for _ in range(3):
+            assert (await asked(address, "/health"))[0] == 503
+        await asyncio.sleep(0)
+        assert page.report()["looks"] == 1
+        page._watcher.watched()  # as who has the token does
+        async with asyncio.timeout(10):
+            while page.report()["looks"] < 2:
+                await asyncio.sleep(0.01)
+    finally:
+        await page.stop()
 
 
 async def test_after_each_look_alerts_are_told_and_whoever_else_wants_to_know(caplog: pytest.LogCaptureFixture):
