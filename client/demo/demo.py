@@ -277,15 +277,18 @@ def run(limit: int = 0, as_json: bool = False, report: Path | None = REPORT, kee
 
 def _say_page(console: Console, home: Home) -> None:
     if page := home.page():
-        console.print(f"The cluster can be looked at: {page} (`make demo KEEP=1` keeps it up)", highlight=False)
+        console.print(f"The cluster's page: {page} (`make demo KEEP=1` keeps it up)", highlight=False)
 
 
 def _keep(console: Console, home: Home) -> None:
     """Until somebody has seen enough."""
-    console.print(f"The cluster stays up, with its page at {home.page()}: Ctrl-C ends it.", highlight=False)
+    page = home.page()
+    at = f", with its page at {page}" if page else ""  # at the end of the line: an address is copied with what follows
+    console.print(f"The cluster stays up until Ctrl-C{at}", highlight=False, soft_wrap=True)
     with contextlib.suppress(KeyboardInterrupt):
         while True:
             time.sleep(1)
+    console.print("\nstopping the cluster")  # a terminal has written ^C
 
 
 def _declare(home: Home, belongs: dict[str, dict[int, int]]) -> None:
