@@ -424,6 +424,7 @@ def _started(namespace: str, plan: Plan, say: Callable[[str], None], owns_ray: b
         _follow(supervisor, plan, say)
         cluster = Cluster(supervisor, supervisor.call_now("book_now"), owns_ray)
     except BaseException:
+        say("ending what was started")  # it takes some seconds, for whoever has interrupted it
         with suppress(LocalError):
             _stop(supervisor, namespace)
         raise

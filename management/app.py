@@ -29,8 +29,8 @@ def application(view: ManagementView, watcher: Watcher, deeds: Deeds, access: Ac
     """
 
     async def healthy(request: Request) -> JSONResponse:
-        """For what balances load or starts processes: it needs no token, and says no more than yes or no."""
-        watcher.watched()
+        """For what balances load or starts processes: it needs no token, and says no more than yes or no, by the last
+        look. It makes no other: whoever has no token gives a cluster no work."""
         status = view.status
         well = status is not None and status.healthy and not view.troubles
         return JSONResponse({"healthy": well}, 200 if well else 503)

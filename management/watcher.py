@@ -109,6 +109,9 @@ class Watcher:
             troubles[what] = f"no answer within {self._patience_s:g} s"
         except (MantaError, LocalError, OSError) as error:
             troubles[what] = str(error) or type(error).__name__
+        except Exception as error:  # it would end all looks, and what was seen last would be shown as what is
+            log.exception("%s could not be asked for", what)
+            troubles[what] = f"{type(error).__name__}: {error}"
         return None
 
     async def _rest(self) -> None:

@@ -809,6 +809,58 @@ SURVIVED: dict[str, list[str]] = {
     ],
 }
 """What ends, by the first cell of its row in "What holds" -> the tests of what is said to stay and to be gone then."""
+ON_PAGE: dict[str, list[str]] = {
+    "mantamq up serves a page of the cluster on loopback": [
+        "tests/unit/actors/test_start_cluster.py::test_where_the_page_is_to_be",
+        "tests/unit/actors/test_start_cluster.py::test_each_flag_of_up_has_its_place",
+        "tests/unit/management/test_server.py::test_a_port_that_is_taken_is_replaced_and_said_so",
+        "tests/cluster/test_management.py::test_the_page_is_replaced_where_it_was_and_status_names_it_while_it_is_away",
+    ],
+    "It shows what RabbitMQ's does": [
+        "tests/unit/management/test_pages.py::test_each_page_is_there_and_runs_nothing_but_our_scripts",
+        "tests/unit/management/test_pages.py::test_a_queue_has_its_figures_bindings_replicas_and_moves",
+        "tests/unit/management/test_pages.py::test_who_is_held_back_by_what_is_said",
+        "tests/unit/management/test_view.py::test_a_lock_that_went_on_is_a_move_and_goes_after_a_minute",
+        "tests/unit/management/test_view.py::test_members_and_replicas_are_those_of_the_status",
+        "tests/unit/management/test_forms.py::test_a_form_does_its_deed_and_says_what_it_came_to",
+        "tests/unit/management/test_forms.py::test_what_takes_away_names_that_and_does_it_when_one_is_sure",
+    ],
+    "By the same port there is an HTTP API": [
+        "tests/unit/management/http/test_rabbitmqadmin.py::test_what_it_lists_and_shows",
+        "tests/unit/management/http/test_rabbitmqadmin.py::test_what_it_does",
+        "tests/unit/management/http/test_answers.py::test_a_queue_has_rabbitmqs_names",
+        "tests/unit/management/http/test_fuzz.py::test_the_description_has_every_operation_once",
+        "tests/unit/management/metrics/test_exposition.py::test_a_scrape_has_every_metric_with_kind_and_help",
+        "tests/unit/actors/members/test_ray_metrics.py::test_ray_has_the_same_metrics",
+        "tests/unit/management/test_page.py::test_who_asks_for_health_without_a_token_has_nobody_looked_at",
+        "tests/unit/management/test_watcher.py::test_nobody_watches_and_it_looks_each_ten_seconds",
+    ],
+    "mantamq grafana export DIR writes dashboards. --alerts-to URL posts": [
+        "tests/unit/client/cli/test_grafana.py::test_dashboards_are_written_to_a_directory_that_is_made",
+        "tests/unit/management/test_alert_sinks.py::test_what_is_on_is_told_once_and_its_end_when_it_stays_away",
+        "tests/unit/management/test_alert_sinks.py::test_a_change_is_posted_as_json_with_a_text_for_people",
+    ],
+    "With --token all of it needs that token": [
+        "tests/unit/management/test_page.py::test_with_a_token_nothing_is_told_without_it_but_whether_all_is_well",
+        "tests/unit/management/test_pages.py::test_who_has_not_logged_in_sees_a_page_for_that_and_nothing_else",
+        "tests/unit/management/http/test_access.py::test_without_the_token_nobody_may_anything",
+        "tests/unit/management/http/test_access.py::test_it_does_not_listen_elsewhere_without_a_token",
+        "tests/unit/management/http/test_access.py::test_another_site_can_change_nothing",
+        "tests/unit/management/test_pages.py::test_a_page_of_another_site_changes_nothing_and_reads_nothing",
+    ],
+    "It is no part of the cluster": [
+        "tests/cluster/test_management.py::test_the_page_is_replaced_where_it_was_and_status_names_it_while_it_is_away",
+        "tests/unit/actors/supervisor/test_launcher.py::test_a_page_that_comes_back_is_where_it_was_unless_its_port_was_named",
+        "tests/unit/management/test_page.py::test_what_is_wrong_with_the_page_is_a_warning_and_no_complaint",
+        "tests/unit/management/test_page.py::test_a_page_that_cannot_start_says_why_and_when_it_is_tried_again",
+        "tests/unit/actors/supervisor/test_parts.py::test_nobody_waits_while_a_page_that_could_not_start_has_its_pause",
+    ],
+    "What is changed by it is a line of its log": [
+        "tests/unit/management/test_page.py::test_each_deed_is_a_line_of_the_log_whatever_is_in_it",
+        "tests/unit/management/test_deeds.py::test_each_deed_is_told_with_who_and_how_it_went",
+    ],
+}
+"""How a sentence of "The page." begins -> the tests that keep it."""
 ON_DISK: dict[str, list[str]] = {
     "mantamq up keeps a store: the wiring and durable queues": [
         "tests/unit/actors/test_start_cluster.py::test_up_keeps_nothing_with_memory_and_one_directory_for_each_namespace",

@@ -15,6 +15,7 @@ from ...protocol.supervisor.turns import Turns
 from .announcer import Announcer
 from .joiner import Joiner
 from .launcher import Launcher
+from .management_life import PageDown
 from .reasons import WHOLE, Reason
 from .record import ClusterRecord
 from .replacer import Replacer
@@ -84,7 +85,7 @@ class Healer:
             if not failures.down(broker_of(name))
         ]
         found += [Reason.of("broker-left-down", broker, why) for broker, why in failures.complaints().items()]
-        if self._record.stage == "running" and not self._supervision.in_office(int(time.monotonic() * 1000)):
+        if self._record.stage == "running" and not self._supervision.in_office(_now_ms()):
             text = "no majority of the brokers confirms the supervisor: nothing is replaced until one does"
             found.append(Reason.of("supervisor-unconfirmed", WHOLE, text))
         return found
@@ -93,16 +94,24 @@ class Healer:
         """Replace the actors that wait, all at once whose turn it is. One that failed is tried again in the next round;
         between rounds the lock is free for other starts."""
         while True:
-            if not self._turns:
+            if not self._turns.due(self._held()):
                 await asyncio.sleep(0.05)
                 continue
             async with self._launcher.starting:
                 tried: set[str] = set()
                 under_way: set[asyncio.Task[None]] = set()
-                while (names := self._turns.take(tried)) or under_way:
+                while (names := self._turns.take(tried | self._held())) or under_way:
                     tried.update(names)
                     under_way.update(self._tasks.spawn(self._replace(name)) for name in names)
                     _, under_way = await asyncio.wait(under_way, timeout=0.05, return_when=asyncio.FIRST_COMPLETED)
+
+    def _held(self) -> set[str]:
+        """Whose turn has not come: a page that could not start is not tried again at once, since others wait for it."""
+        if MANAGEMENT not in self._turns.waiting:
+            return set()
+        starts, now_ms = self._record.page_starts, _now_ms()
+        starts.ended(now_ms)
+        return {MANAGEMENT} if starts.wait_ms(now_ms) else set()
 
     async def _replace(self, name: str) -> None:
         again = broker_of(name) if is_store(name) else name
@@ -110,6 +119,10 @@ class Healer:
             await self._shell.confirmed()
             await self._heal(name)
             self._shell.unready.discard(name)
+        except PageDown as error:
+            wait_s = self._record.page_starts.wait_ms(_now_ms()) / 1000
+            log.warning("the page could not start, and is tried again in %.0f s: %s", wait_s, error)
+            self._turns.add(again)
         except NotYet:
             await asyncio.sleep(self._supervision.timing.replace_again_ms / 1000)
             self._turns.add(again)
@@ -148,3 +161,7 @@ class Healer:
             await replacer.broker(broker_of(name))
         else:
             await replacer.replica(name)
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)

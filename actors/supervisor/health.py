@@ -55,8 +55,7 @@ def complaints(plan: Plan, actors: list[AnyMember]) -> list[Reason]:
     leading, gone, there = leader(actors), lost(actors), brokers(actors)
     wrong = [loss.reason() for loss in gone] + _silent(actors)
     for actor in actors:
-        if actor.alive and actor.machine is UNSET:
-            wrong.append(speechless(actor))
+        wrong += speechless(actor)
     for name, peer, why in _unlinked(actors):
         if peer in known:
             wrong.append(Reason.of("members-unlinked", f"{name} {peer}", f"{name} and {peer} do not link: {why}"))
@@ -83,11 +82,18 @@ def complaints(plan: Plan, actors: list[AnyMember]) -> list[Reason]:
     return wrong + (_streams(leading.machine, gone) if leading is not None else [])
 
 
-def speechless(actor: AnyMember) -> Reason:
-    """Of a member that answers, and does not say how it is."""
+def speechless(actor: AnyMember, called: str = "") -> list[Reason]:
+    """Why a member that answers does not say how it is; none if it does, or does not answer.
+
+    Args:
+        called: how it is called in the sentence, its name for "".
+    """
+    if not actor.alive or actor.machine is not UNSET:
+        return []
+    called = called or actor.name
     if actor.error:
-        return Reason.of("member-mute", actor.name, f"{actor.name} does not say how it is: {actor.error}")
-    return Reason.of("member-starting", actor.name, f"{actor.name} is starting")
+        return [Reason.of("member-mute", actor.name, f"{called} does not say how it is: {actor.error}")]
+    return [Reason.of("member-starting", actor.name, f"{called} is starting")]
 
 
 def _broker(name: str, broker: BrokerStatus, barred: bool) -> Iterator[Reason]:

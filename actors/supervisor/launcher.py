@@ -289,8 +289,10 @@ class Launcher:
 
         record, chosen = self._record, self._record.config
         page = chosen.management
-        if page.elsewhere and (last := record.book.get(MANAGEMENT)) is not None and last.peers:
-            page = replace(page, port=int(last.peers.rpartition(":")[2]))  # people have its address
+        last = record.book.get(MANAGEMENT)
+        was_at = record.page_address = (last.peers if last is not None else "") or record.page_address
+        if was_at and (page.elsewhere or not page.port):
+            page = replace(page, port=int(was_at.rpartition(":")[2]), elsewhere=True)  # people have its address
         self.new(ManagementNode, MANAGEMENT, node)
         try:
             await self.verify(MANAGEMENT, VERIFY_S)

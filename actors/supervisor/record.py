@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from ...protocol.machine import broker_of
 from ...protocol.supervisor.change_deeds import LEAVE, Change
 from ...protocol.supervisor.changes import Changes
+from ...protocol.supervisor.start_pauses import StartPauses
 from ...protocol.supervisor.store_failures import StoreFailures
 from ..config import ClusterConfig
 from .address_book import AddressBook
@@ -30,6 +31,8 @@ class ClusterRecord:
     inherited: the change that the last supervisor had begun, until `changes` has it.
     numbers: kind of actor -> the highest number that one of this kind was given.
     store_failures: of its brokers' stores, in this supervisor's time; the next one is told who is left down.
+    page_starts: of the page's process, in this supervisor's time.
+    page_address: where the page was when it was started again last, "" if it never was.
     version: rises with each word to the brokers.
     began: when the cluster was started, Unix time.
     stage: what the supervisor is doing: "running" once the cluster is complete, "stopped" at the end.
@@ -44,6 +47,8 @@ class ClusterRecord:
     inherited: Change | None = None
     numbers: dict[str, int] = field(default_factory=dict)
     store_failures: StoreFailures = field(default_factory=StoreFailures)
+    page_starts: StartPauses = field(default_factory=StartPauses)
+    page_address: str = ""
     version: int = 0
     began: float = field(default_factory=time.time)
     stage: str = STARTING

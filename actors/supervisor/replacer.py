@@ -12,6 +12,7 @@ a replica   none, if the broker has enough of them
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 from ...protocol.errors import LocalError
@@ -22,6 +23,7 @@ from ..members.sequencer import Sequencer
 from .address_book import broker_of
 from .announcer import Announcer
 from .launcher import VERIFY_S, Launcher
+from .management_life import PageDown
 from .nodes import Nodes
 from .orders import Orders
 from .record import ClusterRecord
@@ -102,13 +104,24 @@ class Replacer:
         await self._announcer.tell()
 
     async def management(self) -> None:
-        """On the node where it was, if that answers: people have its address."""
-        book = self._record.book
+        """On the node where it was, if that answers: people have its address.
+
+        Raises:
+            PageDown: it could not start; the record knows when that is tried again.
+        """
+        book, starts = self._record.book, self._record.page_starts
         node = book[book.of("BrokerNode")[0]].node
         if MANAGEMENT in book:
             node = book[MANAGEMENT].node
             await self._launcher.end(MANAGEMENT)
-        await self._launcher.launch_management(await self._nodes.for_broker(node))
+        node = await self._nodes.for_broker(node)
+        try:
+            await self._launcher.launch_management(node)
+        except Exception as error:
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            starts.failed(_now_ms(), f"it could not start: {why}")
+            raise PageDown(why) from error
+        starts.began(_now_ms())
         await self._announcer.tell()
 
     async def replica(self, name: str) -> None:
@@ -153,3 +166,7 @@ class Replacer:
             for name in [name for name in book.group(broker) if name != broker]:
                 book.pop(name).handle.kill()
             raise
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)

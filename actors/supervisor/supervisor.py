@@ -210,7 +210,8 @@ class Supervisor:
         wrong = complaints(self._record.plan, actors) + self._joiner.under_way() + self._healer.under_way()
         wrong += closed(self._record.plan, actors, serving)
         warned = self._rebalancer.warnings(actors) + tap_life.warnings(self._record.config.events.directory, actors)
-        warned += management_life.warnings(self._record.config.management, actors)
+        chosen, now_ms = self._record.config.management, int(time.monotonic() * 1000)
+        warned += management_life.warnings(chosen, actors, self._record.page_starts, now_ms)
         warned += store_warnings(actors) + stranger_warnings(actors)
         supervisor = self._supervision.report()
         supervisor.pid, supervisor.host = os.getpid(), self._host

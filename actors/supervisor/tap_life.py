@@ -10,6 +10,7 @@ import importlib.util
 
 from ...protocol.errors import LocalError
 from ...protocol.status.members import AnyMember, TapMember
+from .health import speechless
 from .reasons import WHOLE, Reason
 
 ROLE = "EventTap"
@@ -42,9 +43,7 @@ def warnings(directory: str, actors: list[AnyMember]) -> list[Reason]:
         return [Reason.of("events-not-captured", WHOLE, text)]
     machine = tap.machine
     if not machine:
-        if tap.error:
-            return [Reason.of("member-mute", tap.name, f"the tap does not say how it is: {tap.error}")]
-        return [Reason.of("member-starting", tap.name, "the tap is starting")]
+        return speechless(tap, "the tap")
     found: list[Reason] = []
     if machine.error:
         found.append(Reason.of("events-unwritten", WHOLE, f"events cannot be written: {machine.error}"))

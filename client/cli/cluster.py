@@ -150,6 +150,7 @@ def up(
             )  # fmt: skip
         except BaseException:
             if own:
+                progress.update("ending Ray")
                 leave_ray()
                 local_ray.stop_ray_head()
             raise

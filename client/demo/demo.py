@@ -180,6 +180,18 @@ def _watch(
             time.sleep(0.1)
 
 
+@contextlib.contextmanager
+def _no_longer_than_this(workers: list[Any]) -> Generator[None]:
+    """Whoever interrupts the demo ends its processes, before the cluster ends: they would complain of that."""
+    try:
+        yield
+    except BaseException:
+        for worker in workers:
+            if worker.pid is not None:
+                worker.terminate()
+        raise
+
+
 def _results(results: Any, consumers: list[Any]) -> Iterator[dict[str, dict[str, Any]]]:
     """The accounts of the consumers. One that failed gives none, and its messages count as lost."""
     waiting = len(consumers)
@@ -277,15 +289,18 @@ def run(limit: int = 0, as_json: bool = False, report: Path | None = REPORT, kee
 
 def _say_page(console: Console, home: Home) -> None:
     if page := home.page():
-        console.print(f"The cluster can be looked at: {page} (`make demo KEEP=1` keeps it up)", highlight=False)
+        console.print(f"The cluster's page: {page} (`make demo KEEP=1` keeps it up)", highlight=False)
 
 
 def _keep(console: Console, home: Home) -> None:
     """Until somebody has seen enough."""
-    console.print(f"The cluster stays up, with its page at {home.page()}: Ctrl-C ends it.", highlight=False)
+    page = home.page()
+    at = f", with its page at {page}" if page else ""  # at the end of the line: an address is copied with what follows
+    console.print(f"The cluster stays up until Ctrl-C{at}", highlight=False, soft_wrap=True)
     with contextlib.suppress(KeyboardInterrupt):
         while True:
             time.sleep(1)
+    console.print("\nstopping the cluster")  # a terminal has written ^C
 
 
 def _declare(home: Home, belongs: dict[str, dict[int, int]]) -> None:
@@ -337,30 +352,31 @@ def _run(
         for i, origin in enumerate(ORIGINS)
     ]
     workers = producers + consumers
-    with console.status("starting two producers and three consumers"):
-        with no_ctrl_c():  # it goes to every process of a terminal: this one hears it, and ends the others
-            for worker in workers:
-                worker.start()
-        counters = [*published, *(counter for pair in delivered for counter in pair)]
-        while any(counter.value < 0 for counter in counters):
-            if any(worker.exitcode for worker in workers):
-                raise RuntimeError("a producer or consumer could not start: see its error above")
-            time.sleep(0.02)
-    go.set()
-    deliveries = sum(map(len, belongs.values()))
-    flat = [counter for pair in delivered for counter in pair]
-    cut = (lambda: _lose_power(console, home)) if power else None
-    seconds = _watch(
-        console, len(rows), deliveries, published, flat, workers, cut,
-        lambda: not power or not any(report["messages"] for report in _reports(home).values()),
-    )  # fmt: skip
-    stop.set()
-    accounts: dict[str, list[Account]] = {}
-    for result in _results(results, consumers):
-        for queue, account in result.items():
-            accounts.setdefault(queue, []).append(Account(**account))
-    for worker in workers:
-        worker.join(10)
+    with _no_longer_than_this(workers):
+        with console.status("starting two producers and three consumers"):
+            with no_ctrl_c():  # it goes to every process of a terminal: this one hears it, and ends the others
+                for worker in workers:
+                    worker.start()
+            counters = [*published, *(counter for pair in delivered for counter in pair)]
+            while any(counter.value < 0 for counter in counters):
+                if any(worker.exitcode for worker in workers):
+                    raise RuntimeError("a producer or consumer could not start: see its error above")
+                time.sleep(0.02)
+        go.set()
+        deliveries = sum(map(len, belongs.values()))
+        flat = [counter for pair in delivered for counter in pair]
+        cut = (lambda: _lose_power(console, home)) if power else None
+        seconds = _watch(
+            console, len(rows), deliveries, published, flat, workers, cut,
+            lambda: not power or not any(report["messages"] for report in _reports(home).values()),
+        )  # fmt: skip
+        stop.set()
+        accounts: dict[str, list[Account]] = {}
+        for result in _results(results, consumers):
+            for queue, account in result.items():
+                accounts.setdefault(queue, []).append(Account(**account))
+        for worker in workers:
+            worker.join(10)
     reports = _reports(home)
     verdict = judge(len(rows), belongs, accounts)
     # A message still in a queue would be delivered to the next consumer: a duplicate or a loss in waiting.

@@ -21,8 +21,9 @@ class Turns:
         self.waiting: dict[str, None] = {}
         self.begun: set[str] = set()
 
-    def __bool__(self) -> bool:
-        return bool(self.waiting or self.begun)
+    def due(self, but: Collection[str] = ()) -> bool:
+        """Whether a process waits to be replaced, or is being replaced. `but`: those that are to wait longer."""
+        return bool(self.begun) or any(name not in but for name in self.waiting)
 
     def __contains__(self, name: str) -> bool:
         return name in self.waiting or name in self.begun

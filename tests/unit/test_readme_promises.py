@@ -6,6 +6,7 @@ import pytest
 
 from tests.readme import (
     ON_DISK,
+    ON_PAGE,
     PROMISES,
     ROOT,
     SURVIVED,
@@ -58,6 +59,12 @@ def test_what_is_said_of_stores_is_kept_by_tests():
     said = paragraph(text(), "On disk.")
     assert len(said) > 8
     assert unkept(text(), ON_DISK, said=said) == []
+
+
+def test_what_is_said_of_the_page_is_kept_by_tests():
+    said = paragraph(text(), "The page.")
+    assert len(said) >= 7
+    assert unkept(text(), ON_PAGE, said=said) == []
 
 
 def test_tables_and_paragraphs_are_read():

@@ -147,6 +147,22 @@ def test_a_wrong_choice_is_refused_before_anything_is_started(
     assert not made_up.asked and not made_up.plans
 
 
+def test_whoever_interrupts_a_start_hears_that_it_is_undone(
+    made_up: MadeUpRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def interrupted(supervisor: Any, plan: Plan, say: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cluster, "_follow", interrupted)
+    monkeypatch.setattr(cluster, "_stop", lambda supervisor, namespace: said.append("stopped"))
+    monkeypatch.setattr(cluster.ray, "shutdown", lambda: said.append("Ray is left"))
+    with pytest.raises(KeyboardInterrupt):
+        made_up.plan(progress=said.append)
+    assert said[-3:] == ["ending what was started", "stopped", "Ray is left"]
+
+
 # ---- `mantamq up`
 
 

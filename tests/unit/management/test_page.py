@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,12 +14,15 @@ from mantamq.actors.supervisor.health import complaints
 from mantamq.actors.supervisor.management_life import warnings
 from mantamq.client.errors import ConnectionLost, NoCluster, NotFound
 from mantamq.management import audit_log
+from mantamq.management import page as page_module
 from mantamq.management.broker_link import BrokerLink
 from mantamq.management.deeds import Audit
 from mantamq.management.page import Page, PlaceOfPage
+from mantamq.management.watcher import Watcher
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.status.machines import ManagementStatus
 from mantamq.protocol.status.members import ManagementMember
+from mantamq.protocol.supervisor.start_pauses import StartPauses
 
 from .. import made_up_status as made
 
@@ -83,6 +87,26 @@ async def test_with_a_token_nothing_is_told_without_it_but_whether_all_is_well()
         await page.stop()
     with pytest.raises(LocalError, match="without a token"):
         await Page(lambda: made.report(made.actors()), [], "").start(PlaceOfPage("0.0.0.0", 0))
+
+
+async def test_who_asks_for_health_without_a_token_has_nobody_looked_at(monkeypatch: pytest.MonkeyPatch):
+    gone_by_s = 0.0
+    monkeypatch.setattr(page_module, "Watcher", partial(Watcher, clock=lambda: gone_by_s))
+    page = Page(lambda: made.report(made.actors()), [], "open sesame")
+    address = await page.start(ANY)
+    try:
+        await until_looked(page)
+        gone_by_s = 5.0  # longer than between two looks while somebody watches, shorter than while nobody does
+        for _ in range(3):
+            assert (await asked(address, "/health"))[0] == 503
+        await asyncio.sleep(0)
+        assert page.report()["looks"] == 1
+        page._watcher.watched()  # as who has the token does
+        async with asyncio.timeout(10):
+            while page.report()["looks"] < 2:
+                await asyncio.sleep(0.01)
+    finally:
+        await page.stop()
 
 
 async def test_after_each_look_alerts_are_told_and_whoever_else_wants_to_know(caplog: pytest.LogCaptureFixture):
@@ -192,6 +216,7 @@ def member(**machine: Any) -> ManagementMember:
 
 DEAD = ManagementMember(name="management", role="ManagementNode", alive=False, error="it does not answer")
 STARTS = ManagementMember(name="management", role="ManagementNode")
+MUTE = ManagementMember(name="management", role="ManagementNode", error="it has no shell")
 
 
 @pytest.mark.parametrize(
@@ -202,12 +227,25 @@ STARTS = ManagementMember(name="management", role="ManagementNode")
         ([member(missed={"statistics": "no answer"})], ["cannot ask for statistics: no answer"]),
         ([DEAD], ["does not answer and is being replaced"]),
         ([], ["does not answer and is being replaced"]),
-        ([STARTS], ["is starting"]),
+        ([STARTS], ["the page is starting"]),
+        ([MUTE], ["the page does not say how it is: it has no shell"]),
     ],
 )
 def test_what_is_wrong_with_the_page_is_a_warning_and_no_complaint(found: list[Any], words: list[str]):
-    said = warnings(ManagementConfig(port=0), found)
+    said = warnings(ManagementConfig(port=0), found, StartPauses(), 0)
     assert len(said) == len(words)
     assert all(word in line for word, line in zip(words, said, strict=True))
-    assert warnings(ManagementConfig(), found) == []
+    assert warnings(ManagementConfig(), found, StartPauses(), 0) == []
     assert complaints(made.plan(3), [*made.actors(3), *found]) == []
+
+
+@pytest.mark.parametrize("found", [[], [DEAD]])
+def test_a_page_that_cannot_start_says_why_and_when_it_is_tried_again(found: list[Any]):
+    starts, chosen = StartPauses(), ManagementConfig(port=0)
+    for _ in range(4):
+        starts.failed(1000, "it could not start: No module named 'starlette'")
+    first, later = (warnings(chosen, found, starts, now_ms) for now_ms in (2000, 9000))
+    begin = "there is no page now: it could not start: No module named 'starlette'; it is tried again "
+    assert first == [begin + "in 7 s"] and later == [begin + "now"]
+    assert (first[0].name, first[0].subject) == (later[0].name, later[0].subject), "one alert, since it began"
+    assert warnings(chosen, [member()], starts, 2000) == []

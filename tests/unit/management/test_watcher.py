@@ -135,6 +135,16 @@ async def test_what_is_not_to_be_had_is_a_trouble_of_the_view():
     assert view.status is not None
 
 
+async def test_what_fails_in_a_way_that_nobody_thought_of_ends_no_looks():
+    async def broken() -> Any:
+        raise KeyError("b9")
+
+    one = watching(Clock(), status=broken)
+    for _ in range(2):
+        await one.look()
+    assert one.looks == 2 and one._view.troubles == {"status": "KeyError: 'b9'"}
+
+
 async def test_what_never_answers_is_given_up():
     async def never() -> Any:
         await asyncio.Event().wait()

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from made_up_status import ORDERS, actors, add_stores, alter, machine, named, plan, silence, stream
-from mantamq.actors.supervisor.health import closed, complaints, leader, quorum_critical, sharing_host, store_warnings
+from made_up_status import ORDERS, actors, add_stores, alter, machine, member, named, plan, silence, stream, tap
+from mantamq.actors.supervisor.health import (
+    closed,
+    complaints,
+    leader,
+    quorum_critical,
+    sharing_host,
+    speechless,
+    store_warnings,
+)
 from mantamq.protocol.status.machines import BehindStatus, CondemnedStatus, DutyStatus
 from mantamq.protocol.status.members import AnyMember
 from msgspec import UNSET
@@ -41,6 +49,18 @@ def starting(found: list[AnyMember]) -> None:
 def mute(found: list[AnyMember]) -> None:
     named(found, "b2.r0").machine = UNSET
     named(found, "b2.r0").error = "it has no shell"
+
+
+def test_why_a_member_does_not_say_how_it_is_is_told_of_all_in_the_same_words() -> None:
+    one = member("events", "EventTap", machine=tap())
+    assert speechless(one) == [], "it does"
+    one.machine = UNSET
+    assert speechless(one) == ["events is starting"] and speechless(one, "the tap") == ["the tap is starting"]
+    one.error = "no shell"
+    said = speechless(one, "the tap")
+    assert said == ["the tap does not say how it is: no shell"] and said[0].subject == "events"
+    one.alive = False
+    assert speechless(one) == [], "that it does not answer is another reason"
 
 
 DECIDED = CondemnedStatus(queue="r", by="b1", if_unused=False, if_empty=True, for_ms=3)

@@ -303,7 +303,7 @@ async def test_who_is_needed_is_left_alone_and_minded_again(monkeypatch: pytest.
     with pytest.raises(LeftAlone, match="b3 is not ended: it leads"):
         await world.shell.end("b3", outside=True)
     await asyncio.sleep(0.01)
-    assert not world.turns and ("b3", "linger") in world.since()
+    assert not world.turns.due() and ("b3", "linger") in world.since()
     world.shell.close()
 
 
@@ -380,7 +380,7 @@ async def test_a_broker_comes_back_on_its_port_where_it_was_if_that_node_answers
     world.turns.add("b2.r0")
     await replacer(world).broker("b2")
     asked = world.since()
-    assert asked[:3] == [("tell",), ("end", "b2"), ("end", "b2.r0")] and not world.turns
+    assert asked[:3] == [("tell",), ("end", "b2"), ("end", "b2.r0")] and not world.turns.due()
     launched, introduced, served = asked[3:]
     assert launched == ("launch_broker", "b2", NODES[1] if answers else NODES[2], 1)
     assert introduced == ("introduce", "b2", ["b2.r1"], 7000 if answers else 0) and served == (
@@ -428,7 +428,7 @@ async def test_a_broker_goes_back_to_its_store_which_ends_with_it(back: Node) ->
     asked = [one for one in world.since() if one[0] in ("end", "launch_broker", "introduce", "serve_when_joined")]
     assert sorted(asked[:3]) == [("end", "b2"), ("end", "b2.r0"), ("end", "b2.store")]
     assert [one[0] for one in asked[3:]] == ["launch_broker", "introduce", "serve_when_joined"]
-    assert asked[3][2] == back and not world.turns
+    assert asked[3][2] == back and not world.turns.due()
     assert "b2.store" not in world.record.book and "b2.r0" not in world.record.book
 
 
@@ -486,7 +486,7 @@ async def test_a_broker_whose_disk_fails_again_and_again_is_left_down_and_status
     assert {one[1] for one in asked if one[0] == "end"} == {"b2", "b2.store", "b2.r0"}
     entry = world.record.book["b2"]
     assert (entry.serving, entry.pid) == (False, 0) and world.record.book.half_started() == ["b2"]
-    assert asked[-1] == ("tell",) and not world.turns
+    assert asked[-1] == ("tell",) and not world.turns.due()
     world.turns.add("b2.r0")
     lines = healer(world).under_way()
     (said,) = [line for line in lines if "left down" in line]
@@ -517,7 +517,7 @@ async def test_each_kind_is_replaced_in_its_way_and_all_at_once_that_share_no_fa
     done = [asked for asked in world.since() if asked[0] not in ("mind", "begin", "confirmed")]
     assert done == [("sequencer", "sequencer2"), ("ownership", "ownership2"), ("broker", "b2"), ("replica", "b1.r0"),
                     ("events",)]  # fmt: skip
-    assert not world.turns
+    assert not world.turns.due()
     one.close()
 
 
@@ -529,10 +529,47 @@ async def test_a_page_begins_when_all_else_is_there_if_there_is_to_be_one() -> N
         one = healer(world)
         one.begin()
         async with asyncio.timeout(5):
-            while world.turns:
+            while world.turns.due():
                 await asyncio.sleep(0.01)
         assert (("management",) in world.since()) is (port == 0)
         one.close()
+
+
+async def test_nobody_waits_while_a_page_that_could_not_start_has_its_pause() -> None:
+    world = World("b1", "b2")
+    world.supervision.timing = Timing(replace_again_ms=60_000)
+    one = healer(world)
+    one._replacer = replacer(world, launch_management=LocalError("No module named 'starlette'\nat line 3"))
+    starting: asyncio.Lock = one._launcher.starting
+    launch = ("launch_management", NODES[0])
+    world.turns.add("management")
+    world.turns.add("b2.r0")
+    one.begin()
+    async with asyncio.timeout(5):
+        while not world.record.page_starts.why or world.turns.begun or starting.locked():
+            await asyncio.sleep(0.01)
+        assert world.record.page_starts.why == "it could not start: No module named 'starlette'"
+        assert "management" in world.turns and not world.turns.due({"management"})
+        world.since()
+        world.turns.add("b1.r0")  # what dies meanwhile is replaced, and the page is not tried with it
+        while "b1.r0" in world.turns:
+            await asyncio.sleep(0.01)
+        assert launch not in world.since()
+        async with starting:  # a newcomer gets its turn
+            world.record.page_starts.failed(0, "long ago: its pause is over")
+        while launch not in world.asked:
+            await asyncio.sleep(0.01)
+    one.close()
+
+
+async def test_a_page_that_ends_soon_again_and_again_has_a_pause_too() -> None:
+    world = World("b1", "b2")
+    one = healer(world)
+    one._replacer = replacer(world)
+    await one._replacer.management()
+    assert one._held() == set(), "it need not be replaced"
+    world.turns.add("management")
+    assert one._held() == {"management"} and "it ended 0 s after it had started" in world.record.page_starts.why
 
 
 async def test_the_page_is_no_complaint_while_it_is_replaced() -> None:
@@ -563,7 +600,7 @@ async def test_what_cannot_be_replaced_yet_waits_for_its_turn_again() -> None:
     assert world.turns.waiting == {"b1": None} and not world.turns.begun
     world.turns.take()
     await healer(world, broker=LeftAlone("it leads"))._replace("b1")
-    assert not world.turns and world.since()[-1] == ("serve_when_joined", "b1")
+    assert not world.turns.due() and world.since()[-1] == ("serve_when_joined", "b1")
 
 
 # ---- who joins and who leaves

@@ -24,6 +24,7 @@ from mantamq.protocol.status.cluster import ClusterStatus
 from mantamq.protocol.status.machines import ManagementStatus
 from mantamq.protocol.status.members import AnyMember
 from mantamq.protocol.supervisor.changes import JOIN, Begin, Change
+from mantamq.protocol.supervisor.start_pauses import StartPauses
 from mantamq.protocol.wire.majority_frames import LOST, WAITS
 from msgspec.structs import replace
 
@@ -68,7 +69,8 @@ def of_the_page() -> list[Reason]:
     machine = ManagementStatus(address="a:1", looks=1, trouble="the port is taken", missed={"statistics": "no answer"})
     found = [member("management", "ManagementNode", machine=machine)]
     chosen = ManagementConfig(port=0)
-    return management_life.warnings(chosen, found) + management_life.warnings(chosen, [])
+    starts = StartPauses()
+    return management_life.warnings(chosen, found, starts, 0) + management_life.warnings(chosen, [], starts, 0)
 
 
 def of_hosts() -> list[Reason]:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from mantamq.client.demo import demo, flights
 from mantamq.client.demo.accounts import LATE, Account, Balance, expected, judge
+from rich.console import Console
 
 CSV = """year,month,dep_delay,arr_delay,carrier,flight,origin,dest
 2013,1,2,11,UA,1545,EWR,IAH
@@ -187,3 +188,36 @@ def test_trouble_is_a_line_and_code_1(monkeypatch: pytest.MonkeyPatch, capsys: A
         demo.main()
     assert ended.value.code == 1
     assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_who_interrupts_it_ends_its_processes_first_and_those_that_never_began_are_left() -> None:
+    ended: list[str] = []
+
+    def worker(name: str, pid: int | None) -> Any:
+        return SimpleNamespace(pid=pid, terminate=lambda: ended.append(name))
+
+    workers = [worker("p1", 7), worker("c1", None), worker("c2", 9)]
+    with demo._no_longer_than_this(workers):
+        pass
+    assert ended == []
+    with pytest.raises(KeyboardInterrupt), demo._no_longer_than_this(workers):
+        raise KeyboardInterrupt
+    assert ended == ["p1", "c2"]
+
+
+@pytest.mark.parametrize(("page", "said"), [("http://127.0.0.1:15672", "http://127.0.0.1:15672"), ("", "until Ctrl-C")])
+def test_a_cluster_that_is_kept_says_where_its_page_is_at_the_end_of_a_line(
+    page: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo.time, "sleep", interrupted)
+    home: Any = SimpleNamespace(page=lambda: page)
+    console = Console(file=io.StringIO(), width=80, force_terminal=False)
+    demo._say_page(console, home)
+    demo._keep(console, home)
+    written: Any = console.file
+    lines = written.getvalue().splitlines()
+    assert lines[-3].endswith(said) and lines[-2:] == ["", "stopping the cluster"]
+    assert all(len(line) <= 80 for line in lines) and len(lines) == 3 + bool(page)

@@ -19,7 +19,7 @@ def waiting(*names: str) -> Turns:
 def test_what_a_host_carried_is_replaced_at_once_and_not_one_by_one() -> None:
     turns = waiting("events", "b2", "ownership", "sequencer", "b3")
     assert turns.take() == ["sequencer", "ownership", "b2", "b3", "events"]
-    assert turns.take() == [] and "b2" in turns and turns
+    assert turns.take() == [] and "b2" in turns and turns.due()
 
 
 def test_a_broker_and_its_replicas_take_turns_and_so_do_sequencers() -> None:
@@ -42,7 +42,7 @@ def test_who_failed_waits_for_the_next_round() -> None:
     assert turns.take() == ["b1"]
     for name in ("b1", "b2"):
         turns.done(name)
-    assert not turns and turns.names() == []
+    assert not turns.due() and turns.names() == []
 
 
 class Nodes:
