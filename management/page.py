@@ -12,6 +12,7 @@ from .announcements import Announcements
 from .app import application
 from .broker_link import BrokerLink
 from .deeds import Deeds
+from .event_feed import EventFeed, EventKeeper
 from .http.access import Access
 from .server import PageServer
 from .view import PARTS, ManagementView, Row
@@ -34,6 +35,7 @@ class Page:
         token: what clients must present, and who asks here.
         webhook: address that changes of alerts are posted to; "": none.
         looked: called with the view after each look.
+        keeper: who keeps the event table, and can be asked for it; None: nobody can.
 
     Raises:
         LocalError: the webhook is no address.
@@ -41,12 +43,13 @@ class Page:
 
     def __init__(
         self, look: Callable[[], ClusterStatus], brokers: Sequence[str], token: str, webhook: str = "",
-        looked: Callable[[ManagementView], None] = lambda view: None,
+        looked: Callable[[ManagementView], None] = lambda view: None, keeper: EventKeeper | None = None,
     ) -> None:  # fmt: skip
         self._look = look
         self._brokers = brokers
         self._token = token
         self._tells_others = looked
+        self._feed = EventFeed(keeper)
         self._announcements = Announcements(webhook)
         self._view = ManagementView()
         self._link = BrokerLink(self._addresses, token)
@@ -61,7 +64,7 @@ class Page:
             LocalError: it cannot listen at that host, or may not without a token.
         """
         access, deeds = Access((place.host,), self._token), Deeds(self._link, audit_log.note)
-        app = application(self._view, self._watcher, deeds, access)
+        app = application(self._view, self._watcher, deeds, access, self._feed)
         server = PageServer(app, place.host, place.port, elsewhere=place.elsewhere)
         address = await server.start()
         self._server = server

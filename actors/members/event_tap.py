@@ -11,6 +11,8 @@ import logging
 import time
 from typing import Any
 
+from ...protocol.capture.event_table import Row
+from ...protocol.capture.newest_rows import NewestRows
 from ...protocol.capture.tap import TapMachine
 from ...protocol.errors import LocalError
 from ...protocol.machine import Kept
@@ -53,6 +55,7 @@ class EventTap(MemberActor):
             raise LocalError(f"events cannot be kept in {events.directory}: {error}; give another --events") from None
         self._lock = asyncio.Lock()
         self._few_facts = config.member.limits.facts_kept // 2
+        self._newest = NewestRows()
         self._machine = TapMachine(self._writer.resume, config.member.timing)
         self._run(self._machine, config.member)
         await self._open(config.member)
@@ -68,6 +71,12 @@ class EventTap(MemberActor):
             tail = await asyncio.to_thread(self._writer.tail)
             return tail.directory, tail.row_first, tail.row_last, tail.blocks
 
+    async def newest(self, kinds: list[str], queue: str, count: int) -> list[dict[str, Any]]:
+        """The newest rows since this tap began, the newest first: see `NewestRows.find`."""
+        if self._writer is None:
+            raise LocalError(f"{self!r} has not been started yet")
+        return self._newest.find(kinds, queue, count)
+
     async def roll(self) -> int:
         """Write all rows that wait now; returns the number of the last row that is in a part."""
         if self._writer is None:
@@ -81,8 +90,14 @@ class EventTap(MemberActor):
     def _take(self, writer: EventWriter) -> bool:
         made, self._machine.rows = self._machine.rows, []
         for stream, upto, rows in made:
-            writer.append(stream, upto, rows)
+            self._append(writer, stream, upto, rows)
         return bool(made)
+
+    def _append(self, writer: EventWriter, stream: str, upto: int, rows: list[Row]) -> None:
+        number = writer.next_row
+        writer.append(stream, upto, rows)
+        if writer.next_row > number:
+            self._newest.add(number, rows)
 
     def _told_kept(self, writer: EventWriter) -> None:
         self._running().give(Kept(dict(writer.written)))

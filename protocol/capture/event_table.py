@@ -91,6 +91,11 @@ TYPES: dict[str, str] = {
 } | {"part": "int32"}
 """Column name to type, in order: "int64", "int32", "string" or "bool"."""
 
+OF_MESSAGES = (
+    "enqueue", "discard", "set_aside", "acquire", "accept", "release", "reject", "expire", "purge", "delay", "due",
+    "dead_letter", "move", "moved", "move_back", "redelivery", "credit_stall",
+)  # fmt: skip
+"""Kinds of what happens to messages: there may be thousands of rows of them a second."""
 LOG_KINDS = (
     "start", "enqueue", "discard", "set_aside", "acquire", "accept", "release", "reject", "own", "expire", "purge",
     "delay", "due", "dead_letter", "evict", "declare_queue", "delete_queue", "declare_exchange", "delete_exchange",

@@ -28,6 +28,8 @@ from mantamq.actors.members.ownership import Ownership
 from mantamq.actors.members.queue_replica import QueueReplica
 from mantamq.actors.members.sequencer import Sequencer
 from mantamq.actors.members.store_node import StoreNode
+from mantamq.protocol.capture.event_table import Row
+from mantamq.protocol.capture.tap import Rows
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.limits import Limits
 from mantamq.protocol.lock.ownership import OwnershipMachine
@@ -146,10 +148,32 @@ async def test_a_tap(tmp_path: Path) -> None:
     assert report["directory"].endswith(f"{tmp_path.name}/c") and not report["error"]
     assert (actor._limits.keep_s, actor._limits.keep_bytes) == (5.0, 6)
     await actor.stop()
+    with pytest.raises(LocalError, match="not been started"):
+        await EventTap("events").newest([], "", 9)
     (tmp_path / "file").touch()
     config = TapConfig(member=member("events"), events=events, folder=str(tmp_path / "file" / "below"))
     with pytest.raises(LocalError, match=f"events cannot be kept in {tmp_path}: .*; give another --events"):
         await EventTap("events").start(config)
+
+
+async def test_a_tap_tells_the_newest_rows_also_those_that_are_in_a_part_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    from mantamq.actors.members import event_tap
+    from mantamq.actors.members.event_tap import EventTap
+
+    monkeypatch.setattr(event_tap, "_put", lambda block: block)  # there is no Ray
+    events = EventsConfig(directory=str(tmp_path), keep_s=5.0, keep_bytes=0)
+    config = TapConfig(member=member("events"), events=events, folder=str(tmp_path / "c"))
+    actor: Any = await begun(EventTap("events"), config)
+    told = [Row(kind="own", queue="orders#1", time_us=1), Row(kind="connect", client="c1", time_us=2)]
+    actor._machine.rows += [Rows("orders#1", 1, told[:1]), Rows("@b1#1", 1, told[1:]), Rows("orders#1", 1, told[:1])]
+    assert await actor.roll() == 2, "what was told twice is a row once"
+    found = await actor.newest([], "", 9)
+    assert [(row["row"], row["kind"]) for row in found] == [(2, "connect"), (1, "own")]
+    assert [row["row"] for row in await actor.newest(["own"], "ord", 9)] == [1]
+    await actor.stop()
 
 
 async def test_a_page() -> None:
