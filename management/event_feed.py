@@ -20,10 +20,14 @@ NO_MESSAGES = tuple(kind for kind in ALL_KINDS if kind not in OF_MESSAGES)
 
 @runtime_checkable
 class EventKeeper(Protocol):
-    """A way to who keeps the event table."""
+    """A way to who keeps the event table. Both block, and raise LocalError where it does not answer."""
 
     def newest(self, kinds: Sequence[str], queue: str, count: int) -> list[dict[str, Any]]:
-        """The newest rows, as `NewestRows.find` has them; it blocks. Raises LocalError: they are not to be had."""
+        """The newest rows, as `NewestRows.find` has them."""
+        ...
+
+    def note(self, stream: str, first: int, rows: list[list[Any]]) -> int:
+        """Have rows of a stream written, from place `first` on, each once; up to which place they are on disk."""
         ...
 
 

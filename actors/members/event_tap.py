@@ -11,7 +11,7 @@ import logging
 import time
 from typing import Any
 
-from ...protocol.capture.event_table import Row
+from ...protocol.capture.event_table import NOTES, Row
 from ...protocol.capture.newest_rows import NewestRows
 from ...protocol.capture.tap import TapMachine
 from ...protocol.errors import LocalError
@@ -56,7 +56,8 @@ class EventTap(MemberActor):
         self._lock = asyncio.Lock()
         self._few_facts = config.member.limits.facts_kept // 2
         self._newest = NewestRows()
-        self._machine = TapMachine(self._writer.resume, config.member.timing)
+        told = {stream: place for stream, place in self._writer.resume.items() if not stream.startswith(NOTES)}
+        self._machine = TapMachine(told, config.member.timing)
         self._run(self._machine, config.member)
         await self._open(config.member)
         self._task = asyncio.get_running_loop().create_task(self._work(), name="event tap")
@@ -76,6 +77,26 @@ class EventTap(MemberActor):
         if self._writer is None:
             raise LocalError(f"{self!r} has not been started yet")
         return self._newest.find(kinds, queue, count)
+
+    async def note(self, stream: str, first: int, rows: list[list[Any]]) -> int:
+        """Take rows that no member tells of; what has been taken is passed over. While nothing can be written, none
+        are taken.
+
+        Args:
+            stream: of these rows, in which they have places.
+            first: the place of the first of them.
+            rows: the columns of each.
+
+        Returns:
+            The place up to which the stream's rows are on disk.
+        """
+        if self._writer is None:
+            raise LocalError(f"{self!r} has not been started yet")
+        async with self._lock:
+            if self._writer.waiting < WAITING_ROWS:
+                for place, row in enumerate(rows, first):
+                    self._append(self._writer, stream, place, [Row(*row)])
+            return self._writer.written.get(stream, 0)
 
     async def roll(self) -> int:
         """Write all rows that wait now; returns the number of the last row that is in a part."""

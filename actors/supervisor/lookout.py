@@ -55,18 +55,21 @@ class Lookout:
         return found
 
     def newest(self, kinds: list[str], queue: str, count: int) -> list[dict[str, Any]]:
-        """The newest rows of the event table: see `NewestRows.find`. It blocks.
+        """As of `EventKeeper`."""
+        return self._tap().call_now("newest", list(kinds), queue, count, timeout_s=TAP_S)
 
-        Raises:
-            LocalError: no events are kept, or who keeps them does not answer.
-        """
+    def note(self, stream: str, first: int, rows: list[list[Any]]) -> int:
+        """As of `EventKeeper`."""
+        return self._tap().call_now("note", stream, first, rows, timeout_s=TAP_S)
+
+    def _tap(self) -> Handle:
         try:
             tap = self._placement.find(EVENTS)
         except Exception as error:  # whatever Ray raises while its control store is away
             raise LocalError(f"Ray cannot be asked who keeps them: {error}") from None
         if tap is None:
             raise LocalError("nobody is known to Ray who keeps events")
-        return tap.call_now("newest", list(kinds), queue, count, timeout_s=TAP_S)
+        return tap
 
 
 def by_names(placement: Placement) -> ClusterStatus | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...protocol.capture.event_table import OPERATED
 from ...protocol.capture.newest_rows import name_of
 from ..event_feed import ALL_KINDS, NO_MESSAGES
 from ..view import ManagementView, Row
@@ -53,11 +55,22 @@ def _more(row: Mapping[str, Any]) -> list[str]:
         found.append("accepted at once")
     elif kind == "dropped":
         found.append(f"{figures.counted(value, 'event')} missing")
-    if detail:
+    if kind == OPERATED:
+        found.append(_deed(detail))
+    elif detail:
         found.append(f"from {detail}" if kind in ("own", "hand_over") else _cut(detail))
-    if not row["effective"]:
+    if not row["effective"] and kind != OPERATED:
         found.append("changed nothing")
     return found
+
+
+def _deed(detail: str) -> str:
+    """What an operator did, or was refused."""
+    try:
+        told = json.loads(detail)
+        return _cut(f"{told['what']} from {told['from']}: {told['outcome']}")
+    except (ValueError, KeyError, TypeError):  # it was cut, or is of another version
+        return _cut(detail)
 
 
 def _cut(text: str) -> str:

@@ -32,11 +32,17 @@ class MadeUpKeeper:
 
     Args:
         wrong: what it raises instead.
+
+    Attributes:
+        told: stream -> place -> the row that it was told.
+        written: what it answers: up to which place all is on disk.
     """
 
     def __init__(self, wrong: Exception | None = None) -> None:
         self.wrong = wrong
         self.asked: list[tuple[tuple[str, ...], str, int]] = []
+        self.written = 0
+        self.told: dict[str, dict[int, Row]] = {}
         self._rows = NewestRows()
         self._count = 0
         self.happened(*ROWS)
@@ -51,3 +57,11 @@ class MadeUpKeeper:
         if self.wrong is not None:
             raise self.wrong
         return self._rows.find(kinds, queue, count)
+
+    def note(self, stream: str, first: int, rows: list[list[Any]]) -> int:
+        if self.wrong is not None:
+            raise self.wrong
+        there = self.told.setdefault(stream, {})
+        for place, row in enumerate(rows, first):
+            assert there.setdefault(place, Row(*row)) == Row(*row), "a place is one row"
+        return self.written
