@@ -11,20 +11,18 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from ..protocol.capture.event_table import NOTES, OPERATED, Row
 from ..protocol.errors import LocalError
 from .deeds import DONE, Audit
-from .event_feed import EventKeeper
+from .event_feed import EventKeeper, first_line
 
 GATHER_S, AGAIN_S = 0.5, 10.0
 """So long deeds gather before they are told; after so long those that are not on disk are told again."""
 MOST = 1000
 """So many deeds wait at most; beyond, the oldest go."""
-OF_A_QUEUE = ("declare_queue", "delete_queue", "purge", "move", "redrive", "get")
 WHO_CHARS, DETAIL_CHARS = 200, 16_000
 
 log = logging.getLogger(__name__)
@@ -34,16 +32,11 @@ class AuditRows:
     """
     Args:
         keeper: who keeps the event table; None: nobody can be told.
-        queue_id: the id of the queue of a name; "" where there is none.
         gather_s, again_s: as the constants, in seconds.
     """
 
-    def __init__(
-        self, keeper: EventKeeper | None, queue_id: Callable[[str], str], gather_s: float = GATHER_S,
-        again_s: float = AGAIN_S,
-    ) -> None:  # fmt: skip
+    def __init__(self, keeper: EventKeeper | None, gather_s: float = GATHER_S, again_s: float = AGAIN_S) -> None:
         self._keeper = keeper
-        self._queue_id = queue_id
         self._gather_s = gather_s
         self._again_s = again_s
         self._stream = f"{NOTES}{time.time_ns()}"
@@ -62,7 +55,7 @@ class AuditRows:
             self.lost += 1
             if self.lost == 1:
                 log.warning("who keeps the events takes no deeds: the oldest will be lines of this log alone")
-        self._waiting.append(audit_row(audit, self._queue_id))
+        self._waiting.append(audit_row(audit))
         self._news.set()
 
     async def run(self) -> None:
@@ -82,23 +75,21 @@ class AuditRows:
             rows = [list(row) for row in self._waiting]
             written = await asyncio.to_thread(self._keeper.note, self._stream, self._first, rows)
         except (LocalError, OSError) as error:
-            log.info("deeds are not in the event table yet: %s", error)
+            log.info("deeds are not in the event table yet: %s", first_line(error))
             return
         while self._waiting and self._first <= written:
             self._waiting.popleft()
             self._first += 1
 
 
-def audit_row(audit: Audit, queue_id: Callable[[str], str]) -> Row:
+def audit_row(audit: Audit) -> Row:
     """The row of a deed: whatever is in it, its columns can hold it."""
     given = audit.arguments
     name = next((given[key] for key in ("name", "queue", "exchange", "key") if given.get(key)), "")
-    name = _held(name, WHO_CHARS)
-    queue = queue_id(name) if audit.what in OF_A_QUEUE else ""
     told: dict[str, Any] = {"what": audit.what, "from": audit.address, "outcome": audit.outcome, "arguments": given}
     detail = _held(json.dumps(told, ensure_ascii=False, default=str), DETAIL_CHARS)
     return Row(
-        part=-1, time_us=int(audit.time_s * 1e6), kind=OPERATED, queue=queue or name,
+        part=-1, time_us=int(audit.time_s * 1e6), kind=OPERATED, queue=_held(name, WHO_CHARS),
         client=_held(audit.who, WHO_CHARS), effective=audit.outcome.startswith(DONE), detail=detail,
     )  # fmt: skip
 

@@ -36,6 +36,11 @@ def keeper_in(found: object) -> EventKeeper | None:
     return found if isinstance(found, EventKeeper) else None
 
 
+def first_line(error: Exception) -> str:
+    """What an error says, without what Ray adds to it."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
 class EventsSeen(NamedTuple):
     """Attributes: rows: the newest first; why: they are not known, "" where they are."""
 
@@ -64,7 +69,7 @@ class EventFeed:
         except TimeoutError:
             return EventsSeen([], f"no answer within {self._patience_s:g} s")
         except (LocalError, OSError) as error:
-            return EventsSeen([], str(error) or type(error).__name__)
+            return EventsSeen([], first_line(error))
 
     async def _asked(self, keeper: EventKeeper, kinds: Sequence[str], queue: str) -> list[Row]:
         # One at a time, however many look: who does not answer keeps one thread of this process waiting.

@@ -54,7 +54,7 @@ class Page:
         self._token = token
         self._tells_others = looked
         self._feed = EventFeed(keeper)
-        self._audit_rows = AuditRows(keeper, self._queue_id)
+        self._audit_rows = AuditRows(keeper)
         self._announcements = Announcements(webhook)
         self._view = ManagementView()
         self._link = BrokerLink(self._addresses, token)
@@ -99,10 +99,6 @@ class Page:
     def _audited(self, audit: Audit) -> None:
         audit_log.note(audit)
         self._audit_rows.note(audit)
-
-    def _queue_id(self, name: str) -> str:
-        row = self._view.queue(name)
-        return row["id"] if row is not None else ""
 
     def _looked(self) -> None:
         self._announcements.looked(self._view)

@@ -56,20 +56,23 @@ class Lookout:
 
     def newest(self, kinds: list[str], queue: str, count: int) -> list[dict[str, Any]]:
         """As of `EventKeeper`."""
-        return self._tap().call_now("newest", list(kinds), queue, count, timeout_s=TAP_S)
+        return self._asked_tap("newest", list(kinds), queue, count)
 
     def note(self, stream: str, first: int, rows: list[list[Any]]) -> int:
         """As of `EventKeeper`."""
-        return self._tap().call_now("note", stream, first, rows, timeout_s=TAP_S)
+        return self._asked_tap("note", stream, first, rows)
 
-    def _tap(self) -> Handle:
+    def _asked_tap(self, method: str, *values: Any) -> Any:
         try:
             tap = self._placement.find(EVENTS)
         except Exception as error:  # whatever Ray raises while its control store is away
-            raise LocalError(f"Ray cannot be asked who keeps them: {error}") from None
+            raise LocalError(f"Ray cannot be asked who keeps the events: {error}") from None
         if tap is None:
             raise LocalError("nobody is known to Ray who keeps events")
-        return tap
+        try:
+            return tap.call_now(method, *values, timeout_s=TAP_S)
+        except AttributeError:
+            raise LocalError("who keeps the events is of a version that cannot be asked for them") from None
 
 
 def by_names(placement: Placement) -> ClusterStatus | None:

@@ -32,7 +32,7 @@ class Row(NamedTuple):
         time_us: Unix time in microseconds when the replica that reported the event applied it (or the broker saw it).
         kind: see `LOG_KINDS` and `OBSERVED_KINDS`.
         queue: id of the queue's stream, "name#number", in a checkpoint "" for the cluster's; of exchanges and policies
-            their name.
+            their name, of "operated" the name of what was asked for.
         broker: the broker that acted; of "evict", "join", "leave", "rejoin", "cluster_flow_on", "cluster_flow_off":
             the one concerned.
         client: client and sender of an enqueue; client of an observed row; of "operated" who it was.

@@ -93,10 +93,11 @@ def test_what_is_no_kind_is_no_choice():
     assert set(kinds_of("quiet")) < {*LOG_KINDS, *OBSERVED_KINDS}
 
 
-@pytest.mark.parametrize("wrong", [LocalError("away <b>"), OSError("away <b>")])
+@pytest.mark.parametrize("wrong", [LocalError("away <b>\nand more"), OSError("away <b>")])
 def test_why_they_are_not_known_is_said(wrong: Exception):
     answer = served(MadeUpKeeper(wrong)).get("/events")
     assert answer.status_code == 200 and "away &lt;b&gt;" in answer.text
+    assert "and more" not in answer.text, "Ray says a lot"
     assert "nobody can be asked" in served(None).get("/events").text
 
 
