@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from .deeds import Deeds
+from .event_feed import EventFeed
 from .http.access import Access
 from .http.api import api_routes
 from .http.login import refusal
@@ -20,12 +21,15 @@ from .view import ManagementView
 from .watcher import Watcher
 
 
-def application(view: ManagementView, watcher: Watcher, deeds: Deeds, access: Access) -> Starlette:
+def application(
+    view: ManagementView, watcher: Watcher, deeds: Deeds, access: Access, feed: EventFeed | None = None
+) -> Starlette:
     """What a browser, a script or Prometheus asks.
 
     Args:
         view: of the cluster. watcher: feeds it, and is told that somebody looks.
         deeds: by which the cluster is changed. access: who may ask, and who may change something.
+        feed: of the event table; None: nobody can be asked for it.
     """
 
     async def healthy(request: Request) -> JSONResponse:
@@ -37,7 +41,7 @@ def application(view: ManagementView, watcher: Watcher, deeds: Deeds, access: Ac
 
     scraped = [Route(route.path, _let_in(access, route.endpoint)) for route in metrics_routes(view, watcher)]
     routes = [Route("/health", healthy), *scraped, *api_routes(view, watcher, deeds, access)]
-    return Starlette(routes=[*routes, *page_routes(view, watcher, deeds, access)])
+    return Starlette(routes=[*routes, *page_routes(view, watcher, deeds, access, feed)])
 
 
 def _let_in(access: Access, handler: Callable[[Request], Awaitable[Response]]) -> Callable[..., Awaitable[Response]]:

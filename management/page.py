@@ -10,12 +10,17 @@ from ..protocol.status.cluster import ClusterStatus
 from . import audit_log
 from .announcements import Announcements
 from .app import application
+from .audit_rows import AuditRows
 from .broker_link import BrokerLink
-from .deeds import Deeds
+from .deeds import Audit, Deeds
+from .event_feed import EventFeed, EventKeeper
 from .http.access import Access
 from .server import PageServer
 from .view import PARTS, ManagementView, Row
 from .watcher import Watcher
+
+LAST_S = 1.0
+"""So long the last deeds are told while it stops."""
 
 
 class PlaceOfPage(NamedTuple):
@@ -34,6 +39,7 @@ class Page:
         token: what clients must present, and who asks here.
         webhook: address that changes of alerts are posted to; "": none.
         looked: called with the view after each look.
+        keeper: who keeps the event table, and can be asked for it; None: nobody can.
 
     Raises:
         LocalError: the webhook is no address.
@@ -41,18 +47,20 @@ class Page:
 
     def __init__(
         self, look: Callable[[], ClusterStatus], brokers: Sequence[str], token: str, webhook: str = "",
-        looked: Callable[[ManagementView], None] = lambda view: None,
+        looked: Callable[[ManagementView], None] = lambda view: None, keeper: EventKeeper | None = None,
     ) -> None:  # fmt: skip
         self._look = look
         self._brokers = brokers
         self._token = token
         self._tells_others = looked
+        self._feed = EventFeed(keeper)
+        self._audit_rows = AuditRows(keeper)
         self._announcements = Announcements(webhook)
         self._view = ManagementView()
         self._link = BrokerLink(self._addresses, token)
         self._watcher = Watcher(self._view, self._status, self._statistics, looked=self._looked)
         self._server: PageServer | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, place: PlaceOfPage) -> str:
         """Begin to look and to serve; returns "host:port".
@@ -60,22 +68,25 @@ class Page:
         Raises:
             LocalError: it cannot listen at that host, or may not without a token.
         """
-        access, deeds = Access((place.host,), self._token), Deeds(self._link, audit_log.note)
-        app = application(self._view, self._watcher, deeds, access)
+        access, deeds = Access((place.host,), self._token), Deeds(self._link, self._audited)
+        app = application(self._view, self._watcher, deeds, access, self._feed)
         server = PageServer(app, place.host, place.port, elsewhere=place.elsewhere)
         address = await server.start()
         self._server = server
-        self._looking = asyncio.get_running_loop().create_task(self._watcher.run(), name="looks at the cluster")
+        loop = asyncio.get_running_loop()
+        self._tasks.append(loop.create_task(self._watcher.run(), name="looks at the cluster"))
+        self._tasks.append(loop.create_task(self._audit_rows.run(), name="tells of deeds"))
         return address
 
     async def stop(self) -> None:
         """Look no more, and answer nobody. Can be called again."""
-        if self._looking is not None:
-            self._looking.cancel()
+        for task in self._tasks:
+            task.cancel()
         self._announcements.close()
         if self._server is not None:
             await self._server.stop()
         await self._link.close()
+        await asyncio.wait([asyncio.ensure_future(self._audit_rows.tell())], timeout=LAST_S)
 
     def report(self) -> dict[str, Any]:
         """What it says of itself, with the fields of a `ManagementStatus`."""
@@ -84,6 +95,10 @@ class Page:
             "address": server.address if server is not None else "", "looks": self._watcher.looks,
             "trouble": server.trouble if server is not None else "", "missed": missed,
         }  # fmt: skip
+
+    def _audited(self, audit: Audit) -> None:
+        audit_log.note(audit)
+        self._audit_rows.note(audit)
 
     def _looked(self) -> None:
         self._announcements.looked(self._view)

@@ -11,6 +11,8 @@ import logging
 import time
 from typing import Any
 
+from ...protocol.capture.event_table import NOTES, Row
+from ...protocol.capture.newest_rows import NewestRows
 from ...protocol.capture.tap import TapMachine
 from ...protocol.errors import LocalError
 from ...protocol.machine import Kept
@@ -53,7 +55,9 @@ class EventTap(MemberActor):
             raise LocalError(f"events cannot be kept in {events.directory}: {error}; give another --events") from None
         self._lock = asyncio.Lock()
         self._few_facts = config.member.limits.facts_kept // 2
-        self._machine = TapMachine(self._writer.resume, config.member.timing)
+        self._newest = NewestRows()
+        told = {stream: place for stream, place in self._writer.resume.items() if not stream.startswith(NOTES)}
+        self._machine = TapMachine(told, config.member.timing)
         self._run(self._machine, config.member)
         await self._open(config.member)
         self._task = asyncio.get_running_loop().create_task(self._work(), name="event tap")
@@ -68,6 +72,32 @@ class EventTap(MemberActor):
             tail = await asyncio.to_thread(self._writer.tail)
             return tail.directory, tail.row_first, tail.row_last, tail.blocks
 
+    async def newest(self, kinds: list[str], queue: str, count: int) -> list[dict[str, Any]]:
+        """The newest rows since this tap began, the newest first: see `NewestRows.find`."""
+        if self._writer is None:
+            raise LocalError(f"{self!r} has not been started yet")
+        return self._newest.find(kinds, queue, count)
+
+    async def note(self, stream: str, first: int, rows: list[list[Any]]) -> int:
+        """Take rows that no member tells of; what has been taken is passed over. While nothing can be written, none
+        are taken.
+
+        Args:
+            stream: of these rows, in which they have places.
+            first: the place of the first of them.
+            rows: the columns of each.
+
+        Returns:
+            The place up to which the stream's rows are on disk.
+        """
+        if self._writer is None:
+            raise LocalError(f"{self!r} has not been started yet")
+        async with self._lock:
+            if self._writer.waiting < WAITING_ROWS:
+                for place, row in enumerate(rows, first):
+                    self._append(self._writer, stream, place, [Row(*row)])
+            return self._writer.written.get(stream, 0)
+
     async def roll(self) -> int:
         """Write all rows that wait now; returns the number of the last row that is in a part."""
         if self._writer is None:
@@ -81,8 +111,14 @@ class EventTap(MemberActor):
     def _take(self, writer: EventWriter) -> bool:
         made, self._machine.rows = self._machine.rows, []
         for stream, upto, rows in made:
-            writer.append(stream, upto, rows)
+            self._append(writer, stream, upto, rows)
         return bool(made)
+
+    def _append(self, writer: EventWriter, stream: str, upto: int, rows: list[Row]) -> None:
+        number = writer.next_row
+        writer.append(stream, upto, rows)
+        if writer.next_row > number:
+            self._newest.add(number, rows)
 
     def _told_kept(self, writer: EventWriter) -> None:
         self._running().give(Kept(dict(writer.written)))

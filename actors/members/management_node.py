@@ -26,7 +26,8 @@ class ManagementNode(MemberActor):
         """Look at the cluster, and serve what asks.
 
         Args:
-            look: returns the status of the cluster; it blocks, and is called in a thread.
+            look: returns the status of the cluster; it blocks, and is called in a thread. It may be an `EventKeeper`
+                as well.
 
         Returns:
             ``{"peers": "host:port"}``: where the page is.
@@ -34,6 +35,7 @@ class ManagementNode(MemberActor):
         Raises:
             LocalError: it cannot listen.
         """
+        from ...management.event_feed import keeper_in
         from ...management.page import Page, PlaceOfPage
         from .ray_metrics import RayMetrics
 
@@ -41,7 +43,7 @@ class ManagementNode(MemberActor):
             raise LocalError(f"{self!r} has been started already")
         chosen = config.management
         set_metrics = RayMetrics().set if self._fenced else lambda view: None
-        page = Page(look, config.brokers, config.token, chosen.webhook, set_metrics)
+        page = Page(look, config.brokers, config.token, chosen.webhook, set_metrics, keeper_in(look))
         self.addresses = {"peers": await page.start(PlaceOfPage(chosen.host, chosen.port, chosen.elsewhere))}
         self._page = page
         return self.addresses

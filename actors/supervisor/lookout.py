@@ -16,6 +16,7 @@ from typing import Any
 import ray
 
 from ...protocol.errors import LocalError
+from ...protocol.machine import EVENTS
 from ...protocol.status.cluster import ClusterStatus
 from ...protocol.status.machines import BrokerStatus
 from ...protocol.status.members import AnyMember, BrokerMember
@@ -33,6 +34,7 @@ from .supervisor_state import SupervisorState
 SUPERVISOR_S = 1.5
 ACTORS_S = 1.5
 ASKED_S = 1.0
+TAP_S = 2.0
 
 
 class Lookout:
@@ -51,6 +53,26 @@ class Lookout:
         if found is None:
             raise LocalError("no process of the cluster is known to Ray any more")
         return found
+
+    def newest(self, kinds: list[str], queue: str, count: int) -> list[dict[str, Any]]:
+        """As of `EventKeeper`."""
+        return self._asked_tap("newest", list(kinds), queue, count)
+
+    def note(self, stream: str, first: int, rows: list[list[Any]]) -> int:
+        """As of `EventKeeper`."""
+        return self._asked_tap("note", stream, first, rows)
+
+    def _asked_tap(self, method: str, *values: Any) -> Any:
+        try:
+            tap = self._placement.find(EVENTS)
+        except Exception as error:  # whatever Ray raises while its control store is away
+            raise LocalError(f"Ray cannot be asked who keeps the events: {error}") from None
+        if tap is None:
+            raise LocalError("nobody is known to Ray who keeps events")
+        try:
+            return tap.call_now(method, *values, timeout_s=TAP_S)
+        except AttributeError:
+            raise LocalError("who keeps the events is of a version that cannot be asked for them") from None
 
 
 def by_names(placement: Placement) -> ClusterStatus | None:

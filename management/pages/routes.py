@@ -12,14 +12,17 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ...client.errors import MantaError
+from ...protocol.capture.newest_rows import OF_A_KIND
 from ...protocol.errors import LocalError
 from ..deeds import Deeds
+from ..event_feed import MOST, EventFeed
 from ..http.access import Access
 from ..http.problems import HttpProblem
 from ..listing import listing
 from ..view import ManagementView, Row
 from .acting import Handler, form_handlers
 from .asked_for import fields_of, wanted_of
+from .events_shown import CHOICES, kinds_of, shown
 from .joined import broker_rows, health_of, locks_by_broker, replicas_by_queue, settings_of, store_rows
 from .templating import FOLDER, is_refresh, page
 
@@ -44,7 +47,9 @@ class Watched(Protocol):
     async def fresh(self) -> None: ...
 
 
-def page_routes(view: ManagementView, watcher: Watched, deeds: Deeds | None, access: Access) -> list[BaseRoute]:
+def page_routes(
+    view: ManagementView, watcher: Watched, deeds: Deeds | None, access: Access, feed: EventFeed | None = None
+) -> list[BaseRoute]:
     """The routes of all pages, for an app or a `Mount`. Logging in itself is not theirs (see `Login`).
 
     Args:
@@ -53,13 +58,15 @@ def page_routes(view: ManagementView, watcher: Watched, deeds: Deeds | None, acc
         deeds: does what forms order, and is asked for bindings, policies and definitions; None: the pages have no
             forms, and say that those are not known.
         access: who may look, and who may change something. Who has not logged in gets a page for that.
+        feed: of the event table; None: nobody can be asked for it.
     """
-    shows = Shows(view, deeds, access)
+    shows = Shows(view, deeds, access, feed or EventFeed())
     handlers: dict[str, Handler] = {
         "/": shows.overview, "/brokers": shows.brokers, "/connections": shows.connections,
         "/exchanges": shows.exchanges, "/exchange": shows.exchange, "/queues": shows.queues, "/queue": shows.queue,
         "/admin": shows.admin, "/admin/definitions.json": shows.definitions, "/locks": shows.locks,
         "/replication": shows.replication, "/flow": shows.flow, "/groups": shows.groups,
+        "/events": shows.events,
     }  # fmt: skip
     let_in = partial(_let_in, watcher, access)
     routes: list[BaseRoute] = [Route(path, let_in(handler)) for path, handler in handlers.items()]
@@ -89,10 +96,11 @@ class Shows:
     """The pages that only show.
 
     Args:
-        view, deeds, access: as of `page_routes`.
+        view, deeds, access, feed: as of `page_routes`.
     """
 
-    def __init__(self, view: ManagementView, deeds: Deeds | None, access: Access) -> None:
+    def __init__(self, view: ManagementView, deeds: Deeds | None, access: Access, feed: EventFeed) -> None:
+        self._feed = feed
         self._view = view
         self._deeds = deeds
         self._access = access
@@ -216,3 +224,11 @@ class Shows:
 
     async def groups(self, request: Request) -> Response:
         return self._listed(request, "groups.html", GROUP_SORTS, "held", True, part="groups")
+
+    async def events(self, request: Request) -> Response:
+        kind, search = request.query_params.get("kind", ""), request.query_params.get("search", "")
+        seen = await self._feed.newest(kinds_of(kind), search)
+        return self.page(
+            request, "events.html", seen=seen, rows=shown(seen.rows, self._view), table=self._view.event_table(),
+            kind=kind, search=search, choices=CHOICES, most=MOST, of_a_kind=OF_A_KIND,
+        )  # fmt: skip

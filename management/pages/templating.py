@@ -23,6 +23,7 @@ PAGES = (
     )),
     ("Replication and flow", (
         ("/locks", "Locks"), ("/replication", "Replication"), ("/flow", "Flow control"), ("/groups", "Groups"),
+        ("/events", "Events"),
     )),
 )  # fmt: skip
 """What the menu has: heading -> paths and names."""

@@ -26,15 +26,16 @@ class Row(NamedTuple):
     Attributes:
         row: the row's place in the table, from 1, without gaps; the writer fills it in.
         term: counter of the sequencer's ballot.
-        seq: place of the committed event in the cluster's total order; of an observed row, the last its broker knew.
+        seq: place of the committed event in the cluster's total order; of an observed row, the last its broker knew,
+            and 0 of "operated".
         part: number of the row among that event's, from 0; of an observed row -1.
         time_us: Unix time in microseconds when the replica that reported the event applied it (or the broker saw it).
         kind: see `LOG_KINDS` and `OBSERVED_KINDS`.
         queue: id of the queue's stream, "name#number", in a checkpoint "" for the cluster's; of exchanges and policies
-            their name.
+            their name, of "operated" the name of what was asked for.
         broker: the broker that acted; of "evict", "join", "leave", "rejoin", "cluster_flow_on", "cluster_flow_off":
             the one concerned.
-        client: client and sender of an enqueue; client of an observed row.
+        client: client and sender of an enqueue; client of an observed row; of "operated" who it was.
         inc: incarnation of `broker`.
         position_first, position_last: the run, inclusive; 0 and 0 when the row is about no message.
         count: number of messages: position_last - position_first + 1, or 0.
@@ -53,14 +54,16 @@ class Row(NamedTuple):
             "hand_over", "store_opened" (since the store was asked), "disk_free", "store_recovered", "flush_slow": the
             duration in microseconds; "store_damaged": how many bytes of a log cannot be read; "store_checkpoint": its
             size in bytes; "redelivery": the delivery count; "dropped": the events missing here; "alert_*": the level.
-        effective: False when the event changed nothing: an acquire without the grant, a settle of messages not held.
+        effective: False when the event changed nothing: an acquire without the grant, a settle of messages not held;
+            an operator was refused.
         detail: "own", "hand_over": the broker before; "reject": the alternate exchange; "set_aside": why (see
             `queue/batches.py`); "declare_*", "configure": the definition as JSON; "bind", "unbind": the exchange and
             key; "move": as JSON where the messages go; "dropped": the stream; "disconnect": why; "address": "host:port"
             for clients; "store_opened": as JSON the life before (0: none), whether the broker begins without a log that
             votes, and how many entries of the cluster stream were read behind its checkpoint;
             "store_recovered": as JSON the bytes of each log that were read; "store_damaged": as JSON the log, and the
-            LSN from which it cannot be read; "alert_*": as JSON which level has reached which threshold.
+            LSN from which it cannot be read; "alert_*": as JSON which level has reached which threshold;
+            "operated": as JSON what was wanted, from where, with which arguments, and the outcome.
     """
 
     row: int = 0
@@ -91,6 +94,15 @@ TYPES: dict[str, str] = {
 } | {"part": "int32"}
 """Column name to type, in order: "int64", "int32", "string" or "bool"."""
 
+OPERATED = "operated"
+"""What somebody has changed by the management page, or was refused."""
+NOTES = "@management#"
+"""How the streams of such rows begin, one for each life of the page's process; no queue's id begins like that."""
+OF_MESSAGES = (
+    "enqueue", "discard", "set_aside", "acquire", "accept", "release", "reject", "expire", "purge", "delay", "due",
+    "dead_letter", "move", "moved", "move_back", "redelivery", "credit_stall",
+)  # fmt: skip
+"""Kinds of what happens to messages: there may be thousands of rows of them a second."""
 LOG_KINDS = (
     "start", "enqueue", "discard", "set_aside", "acquire", "accept", "release", "reject", "own", "expire", "purge",
     "delay", "due", "dead_letter", "evict", "declare_queue", "delete_queue", "declare_exchange", "delete_exchange",
@@ -102,13 +114,14 @@ LOG_KINDS = (
 OBSERVED_KINDS = (
     "connect", "disconnect", "credit_stall", "flow_on", "flow_off", "redelivery", "hand_over", "dropped", "address",
     "store_opened", "disk_full", "disk_free", "store_recovered", "store_damaged", "flush_slow", "store_checkpoint",
-    "store_dropped", "alert_up", "alert_down",
+    "store_dropped", "alert_up", "alert_down", OPERATED,
 )  # fmt: skip
 """Kinds that no committed event has: connections, time without credit (on its end), flow control, a message given to a
 consumer again, the consume lock's way from one broker to another (on its end); events that the table lacks; the address
 of a broker that clients are told, which changes when the broker moves; a broker's store that is open for a new life of
 it, has no room on its disk, has room again; what it found when it was started, what of it cannot be read, a flush of a
-second or more, a stream's checkpoint, a queue of which nothing is kept any more; a queue's level at a threshold."""
+second or more, a stream's checkpoint, a queue of which nothing is kept any more; a queue's level at a threshold; what
+operators do."""
 
 
 def check_kinds(kinds: Iterable[str]) -> None:

@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 import uvicorn
+from mantamq.management.event_feed import EventFeed
 from mantamq.management.http.access import Access
 from mantamq.management.http.login import Login
 from mantamq.management.pages.routes import page_routes
 from mantamq.management.view import ManagementView, Sample
+from mantamq.protocol.capture.event_table import Row
 from starlette.applications import Starlette
 from starlette.routing import Route
 
 from .made_up_deeds import MadeUpDeeds
+from .made_up_events import MadeUpKeeper
 from .made_up_view import HOSTILE, made_up_view, statistics
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -27,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 )
 PAGES = (
     "/", "/brokers", "/connections", "/exchanges", "/queues", "/admin", "/locks", "/replication", "/flow", "/groups",
-    "/queue?name=orders", "/exchange?name=events", "/queue?name=%3Cscript%3Ealert(1)%3C%2Fscript%3E",
+    "/events", "/queue?name=orders", "/exchange?name=events", "/queue?name=%3Cscript%3Ealert(1)%3C%2Fscript%3E",
 )  # fmt: skip
 WAIT_S = 20
 
@@ -38,9 +41,10 @@ class Served:
     def __init__(self, token: str = "") -> None:
         self.view: ManagementView = made_up_view(120, 30, HOSTILE)
         self.deeds = MadeUpDeeds()
+        self.keeper = MadeUpKeeper()
         self._looks = 30
         access = Access(token=token)
-        pages = page_routes(self.view, self, self.deeds, access)  # pyright: ignore[reportArgumentType]
+        pages = page_routes(self.view, self, self.deeds, access, EventFeed(self.keeper))  # pyright: ignore[reportArgumentType]
         login = Login(access)
         ways = [Route("/login", login.log_in, methods=["POST"]), Route("/logout", login.log_out, methods=["POST"])]
         routes = [*ways, *pages]
@@ -182,6 +186,25 @@ def test_a_search_is_done_while_it_is_written_and_stays_when_the_page_refreshes(
     assert tab.run("return document.activeElement.value") == "orders"
 
 
+def test_events_come_as_they_happen_and_are_chosen_by_kind(tab: Tab, served: tuple[Served, str]):
+    tab.open("/events")
+    until(lambda: tab.run("return window.mantaCharts !== undefined && !document.querySelector('.theme').hidden"))
+    served[0].keeper.happened(Row(kind="join", broker="b4"))
+    until(lambda: "join" in tab.text("tbody tr"))
+    choose = """
+        const select = document.querySelector("#kind");
+        select.value = "own";
+        select.dispatchEvent(new Event("change", { bubbles: true }));
+    """
+    tab.run(choose)
+    until(lambda: tab.run("return document.querySelectorAll('tbody tr').length") == 1)
+    assert "kind=own" in tab.run("return location.search") and "orders" in tab.text("tbody tr")
+    served[0].keeper.happened(Row(kind="join", broker="b5"), Row(kind="own", queue="mail#3", broker="b3"))
+    until(lambda: tab.run("return document.querySelectorAll('tbody tr').length") == 2)
+    assert "mail" in tab.text("tbody tr") and tab.run("return document.querySelector('#kind').value") == "own"
+    assert tab.said() == []
+
+
 def test_the_theme_is_the_system_s_until_another_is_chosen_which_is_remembered(tab: Tab):
     ground = "return getComputedStyle(document.body).backgroundColor"
     tab.open("/", scheme="light")
@@ -221,7 +244,7 @@ def test_a_purge_asks_first_and_says_what_it_came_to(tab: Tab, served: tuple[Ser
 
 
 def test_a_name_with_a_script_in_it_runs_nothing(tab: Tab):
-    for path in ("/queues", "/queue?name=%3Cscript%3Ealert(1)%3C%2Fscript%3E", "/flow", "/groups"):
+    for path in ("/queues", "/queue?name=%3Cscript%3Ealert(1)%3C%2Fscript%3E", "/flow", "/groups", "/events"):
         tab.open(path)
         assert "<script>alert(1)</script>" in tab.text("main")
         assert tab.run("return document.querySelectorAll('main script').length") == 0

@@ -19,12 +19,14 @@ from mantamq.management.broker_link import BrokerLink
 from mantamq.management.deeds import Audit
 from mantamq.management.page import Page, PlaceOfPage
 from mantamq.management.watcher import Watcher
+from mantamq.protocol.capture.event_table import OPERATED
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.status.machines import ManagementStatus
 from mantamq.protocol.status.members import ManagementMember
 from mantamq.protocol.supervisor.start_pauses import StartPauses
 
 from .. import made_up_status as made
+from .made_up_events import MadeUpKeeper
 
 ANY = PlaceOfPage("127.0.0.1", 0)
 
@@ -38,6 +40,17 @@ async def asked(address: str, path: str) -> tuple[int, Any]:
     writer.close()
     head, _, body = said.partition(b"\r\n\r\n")
     return int(head.split()[1]), json.loads(body)
+
+
+async def sent(address: str, what: str) -> bytes:
+    """What is answered to a method and a path."""
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = f"{what} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 2\r\nConnection: close\r\n"
+    writer.write(f"{head}Content-Type: application/json\r\n\r\n{{}}".encode())
+    said = await asyncio.wait_for(reader.read(), 20)
+    writer.close()
+    return said
 
 
 async def until_looked(page: Page) -> None:
@@ -74,6 +87,21 @@ async def test_a_cluster_that_cannot_be_looked_at_is_no_error():
         assert "known to Ray" in page.report()["missed"]["status"]
     finally:
         await page.stop()
+
+
+async def test_what_is_wanted_of_it_becomes_a_row_of_the_event_table_though_it_is_refused_and_the_page_ends():
+    page = Page(lambda: made.report(made.actors()), [], "", keeper=(keeper := MadeUpKeeper()))
+    address = await page.start(ANY)
+    try:
+        await until_looked(page)
+        assert b"disconnect" in await sent(address, "GET /events")
+        assert b" 503 " in await sent(address, "PUT /api/queues/%2F/orders")
+    finally:
+        await page.stop()
+    (told,) = keeper.told.values()
+    (row,) = told.values()
+    assert (row.kind, row.queue, row.effective) == (OPERATED, "orders", False)
+    assert json.loads(row.detail)["what"] == "declare_queue" and json.loads(row.detail)["from"].startswith("127.0.0.1")
 
 
 async def test_with_a_token_nothing_is_told_without_it_but_whether_all_is_well():

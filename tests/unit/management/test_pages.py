@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 from mantamq.client.errors import Unavailable
+from mantamq.management.event_feed import EventFeed
 from mantamq.management.http.access import Access
 from mantamq.management.http.login import Login
 from mantamq.management.pages import figures
@@ -23,14 +24,17 @@ from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
 from .made_up_deeds import EVIL, MadeUpDeeds
+from .made_up_events import MadeUpKeeper
 from .made_up_view import HOSTILE, made_up_view
 
 PAGES = (
     "/", "/brokers", "/connections", "/exchanges", "/queues", "/admin", "/locks", "/replication", "/flow", "/groups",
+    "/events",
 )  # fmt: skip
 
 
 HOME = "http://localhost"
+FEED = EventFeed(MadeUpKeeper())
 
 
 class Looks:
@@ -44,7 +48,7 @@ class Looks:
 
 
 def served(view: ManagementView, deeds: Any = None, looks: Looks | None = None) -> TestClient:
-    return TestClient(Starlette(routes=page_routes(view, looks or Looks(), deeds, Access())), HOME)
+    return TestClient(Starlette(routes=page_routes(view, looks or Looks(), deeds, Access(), FEED)), HOME)
 
 
 class Seen(HTMLParser):

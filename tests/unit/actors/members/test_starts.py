@@ -28,6 +28,8 @@ from mantamq.actors.members.ownership import Ownership
 from mantamq.actors.members.queue_replica import QueueReplica
 from mantamq.actors.members.sequencer import Sequencer
 from mantamq.actors.members.store_node import StoreNode
+from mantamq.protocol.capture.event_table import NOTES, OPERATED, Row
+from mantamq.protocol.capture.tap import Rows
 from mantamq.protocol.errors import LocalError
 from mantamq.protocol.limits import Limits
 from mantamq.protocol.lock.ownership import OwnershipMachine
@@ -146,10 +148,66 @@ async def test_a_tap(tmp_path: Path) -> None:
     assert report["directory"].endswith(f"{tmp_path.name}/c") and not report["error"]
     assert (actor._limits.keep_s, actor._limits.keep_bytes) == (5.0, 6)
     await actor.stop()
+    with pytest.raises(LocalError, match="not been started"):
+        await EventTap("events").newest([], "", 9)
     (tmp_path / "file").touch()
     config = TapConfig(member=member("events"), events=events, folder=str(tmp_path / "file" / "below"))
     with pytest.raises(LocalError, match=f"events cannot be kept in {tmp_path}: .*; give another --events"):
         await EventTap("events").start(config)
+
+
+async def test_a_tap_tells_the_newest_rows_also_those_that_are_in_a_part_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    from mantamq.actors.members import event_tap
+    from mantamq.actors.members.event_tap import EventTap
+
+    monkeypatch.setattr(event_tap, "_put", lambda block: block)  # there is no Ray
+    events = EventsConfig(directory=str(tmp_path), keep_s=5.0, keep_bytes=0)
+    config = TapConfig(member=member("events"), events=events, folder=str(tmp_path / "c"))
+    actor: Any = await begun(EventTap("events"), config)
+    told = [Row(kind="own", queue="orders#1", time_us=1), Row(kind="connect", client="c1", time_us=2)]
+    actor._machine.rows += [Rows("orders#1", 1, told[:1]), Rows("@b1#1", 1, told[1:]), Rows("orders#1", 1, told[:1])]
+    assert await actor.roll() == 2, "what was told twice is a row once"
+    found = await actor.newest([], "", 9)
+    assert [(row["row"], row["kind"]) for row in found] == [(2, "connect"), (1, "own")]
+    assert [row["row"] for row in await actor.newest(["own"], "ord", 9)] == [1]
+    await actor.stop()
+
+
+async def test_a_tap_takes_what_the_page_tells_once_and_says_when_it_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    from mantamq.actors.members import event_tap
+    from mantamq.actors.members.event_tap import EventTap
+    from mantamq.store.events.event_parts import list_parts, read_parts
+
+    monkeypatch.setattr(event_tap, "_put", lambda block: block)  # there is no Ray
+    events = EventsConfig(directory=str(tmp_path), keep_s=0.0, keep_bytes=0)
+    config = TapConfig(member=member("events"), events=events, folder=str(tmp_path / "c"))
+    rows = [list(Row(kind=OPERATED, part=-1, client=who)) for who in ("ann", "bob", "eve")]
+    stream = f"{NOTES}7"
+    with pytest.raises(LocalError, match="not been started"):
+        await EventTap("events").note(stream, 1, rows)
+    actor: Any = await begun(EventTap("events"), config)
+    assert await actor.note(stream, 1, rows[:2]) == 0
+    assert await actor.note(stream, 1, rows[:2]) == 0
+    await actor.roll()
+    assert await actor.note(stream, 1, rows[:2]) == 2
+    assert [row["client"] for row in await actor.newest([OPERATED], "", 9)] == ["bob", "ann"]
+    monkeypatch.setattr(event_tap, "WAITING_ROWS", 0)
+    assert await actor.note(stream, 3, rows[2:]) == 2 and actor._writer.waiting == 0, "no room: not taken"
+    monkeypatch.undo()
+    monkeypatch.setattr(event_tap, "_put", lambda block: block)
+    await actor.stop()
+    actor = await begun(EventTap("events"), config)
+    assert await actor.note(stream, 1, rows) == 2, "the next tap goes on where the last one's parts end"
+    assert stream not in actor._machine.streams, "members have no such stream"
+    await actor.stop()
+    folder = str(tmp_path / "c")
+    assert read_parts(folder, list_parts(folder).parts)["client"].to_pylist() == ["ann", "bob", "eve"]
 
 
 async def test_a_page() -> None:

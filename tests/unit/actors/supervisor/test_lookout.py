@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from made_up_status import broker, member, report
 from mantamq.actors import cluster
 from mantamq.actors.ray_control import door, local_ray
 from mantamq.actors.supervisor import lookout
+from mantamq.management.event_feed import keeper_in
+from mantamq.protocol.errors import LocalError
+from mantamq.protocol.machine import EVENTS
 from mantamq.protocol.status.cluster import ClusterStatus, SupervisorStatus
 from mantamq.protocol.status.machines import BrokerStatus, OfficeStatus
 
@@ -55,3 +60,47 @@ def test_brokers_are_asked_when_ray_is_away_and_not_when_it_asks_for_its_token(
     assert status.supervisor == SupervisorStatus(name="supervisor2", number=2, confirmed=False)
     with pytest.raises(type(error)):
         cluster.look("10.0.0.9:1", ask=ask)  # another Ray: what is written down is not of it
+
+
+class Tap:
+    """A handle of who keeps the events."""
+
+    def __init__(self, wrong: Exception | None = None) -> None:
+        self.wrong = wrong
+
+    def call_now(self, method: str, *values: Any, timeout_s: float) -> Any:
+        assert timeout_s < 3, "the page waits no longer"
+        if self.wrong is not None:
+            raise self.wrong
+        return method, *values
+
+
+class Place:
+    def __init__(self, tap: Tap | None, wrong: Exception | None = None) -> None:
+        self.tap = tap
+        self.wrong = wrong
+
+    def find(self, name: str) -> Tap | None:
+        assert name == EVENTS
+        if self.wrong is not None:
+            raise self.wrong
+        return self.tap
+
+
+def test_who_keeps_the_events_is_asked_by_its_name() -> None:
+    seen: Any = lookout.Lookout(Place(Tap()))  # pyright: ignore[reportArgumentType]
+    assert keeper_in(seen) is seen
+    assert seen.newest(("own",), "orders", 9) == ("newest", ["own"], "orders", 9)
+    assert seen.note("@management#1", 1, [[0]]) == ("note", "@management#1", 1, [[0]])
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (Place(None), "nobody is known to Ray"), (Place(None, RuntimeError("no GCS")), "cannot be asked.*no GCS"),
+        (Place(Tap(AttributeError("no newest"))), "of a version"), (Place(Tap(LocalError("is dead"))), "is dead"),
+    ],
+)  # fmt: skip
+def test_where_it_cannot_be_asked_that_is_said(place: Any, words: str) -> None:
+    with pytest.raises(LocalError, match=words):
+        lookout.Lookout(place).newest([], "", 9)
