@@ -32,13 +32,16 @@ class AuditRows:
     """
     Args:
         keeper: who keeps the event table; None: nobody can be told.
-        gather_s, again_s: as the constants, in seconds.
+        gather_s, again_s, most: as the constants.
     """
 
-    def __init__(self, keeper: EventKeeper | None, gather_s: float = GATHER_S, again_s: float = AGAIN_S) -> None:
+    def __init__(
+        self, keeper: EventKeeper | None, gather_s: float = GATHER_S, again_s: float = AGAIN_S, most: int = MOST
+    ) -> None:
         self._keeper = keeper
         self._gather_s = gather_s
         self._again_s = again_s
+        self._most = most
         self._stream = f"{NOTES}{time.time_ns()}"
         self._first = 1  # the place of the first that waits
         self._waiting: deque[Row] = deque()
@@ -49,7 +52,7 @@ class AuditRows:
         """A deed is over, done or refused."""
         if self._keeper is None:
             return
-        if len(self._waiting) >= MOST:
+        if len(self._waiting) >= self._most:
             self._waiting.popleft()
             self._first += 1
             self.lost += 1

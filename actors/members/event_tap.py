@@ -36,6 +36,7 @@ class EventTap(MemberActor):
     _writer: EventWriter | None = None
     _task: asyncio.Task[None] | None = None
     _error = ""
+    _waiting_rows = WAITING_ROWS
 
     async def start(self, config: TapConfig) -> dict[str, str]:
         """Listen, and go on where the parts in the cluster's folder end.
@@ -93,7 +94,7 @@ class EventTap(MemberActor):
         if self._writer is None:
             raise LocalError(f"{self!r} has not been started yet")
         async with self._lock:
-            if self._writer.waiting < WAITING_ROWS:
+            if self._writer.waiting < self._waiting_rows:
                 for place, row in enumerate(rows, first):
                     self._append(self._writer, stream, place, [Row(*row)])
             return self._writer.written.get(stream, 0)
@@ -131,7 +132,7 @@ class EventTap(MemberActor):
             assert writer is not None
             try:
                 async with self._lock:
-                    if writer.waiting < WAITING_ROWS and self._take(writer):
+                    if writer.waiting < self._waiting_rows and self._take(writer):
                         self._running().give(Kept({}))
                     now_us = time.time_ns() // 1000
                     part = await asyncio.to_thread(writer.work, now_us)

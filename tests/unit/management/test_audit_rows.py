@@ -7,7 +7,6 @@ import json
 from typing import Any
 
 import pytest
-from mantamq.management import audit_rows
 from mantamq.management.audit_rows import AuditRows, audit_row
 from mantamq.management.deeds import Audit
 from mantamq.management.pages.events_shown import shown
@@ -91,9 +90,8 @@ async def test_what_cannot_be_told_is_told_later(wrong: Exception):
     assert counts(keeper) == [1]
 
 
-async def test_the_oldest_go_where_too_many_wait(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
-    monkeypatch.setattr(audit_rows, "MOST", 3)
-    rows = AuditRows(keeper := MadeUpKeeper())
+async def test_the_oldest_go_where_too_many_wait(caplog: pytest.LogCaptureFixture):
+    rows = AuditRows(keeper := MadeUpKeeper(), most=3)
     for number in range(5):
         rows.note(purge(number))
     await rows.tell()

@@ -197,10 +197,8 @@ async def test_a_tap_takes_what_the_page_tells_once_and_says_when_it_is_on_disk(
     await actor.roll()
     assert await actor.note(stream, 1, rows[:2]) == 2
     assert [row["client"] for row in await actor.newest([OPERATED], "", 9)] == ["bob", "ann"]
-    monkeypatch.setattr(event_tap, "WAITING_ROWS", 0)
+    actor._waiting_rows = 0
     assert await actor.note(stream, 3, rows[2:]) == 2 and actor._writer.waiting == 0, "no room: not taken"
-    monkeypatch.undo()
-    monkeypatch.setattr(event_tap, "_put", lambda block: block)
     await actor.stop()
     actor = await begun(EventTap("events"), config)
     assert await actor.note(stream, 1, rows) == 2, "the next tap goes on where the last one's parts end"
