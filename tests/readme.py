@@ -820,8 +820,11 @@ ON_PAGE: dict[str, list[str]] = {
         "tests/unit/management/test_pages.py::test_each_page_is_there_and_runs_nothing_but_our_scripts",
         "tests/unit/management/test_pages.py::test_a_queue_has_its_figures_bindings_replicas_and_moves",
         "tests/unit/management/test_pages.py::test_who_is_held_back_by_what_is_said",
+        "tests/unit/management/test_events.py::test_the_newest_events_are_shown_and_those_which_come_are_in_the_next_look",
         "tests/unit/management/test_view.py::test_a_lock_that_went_on_is_a_move_and_goes_after_a_minute",
         "tests/unit/management/test_view.py::test_members_and_replicas_are_those_of_the_status",
+    ],
+    "Messages can be published, browsed, moved, redriven and purged there.": [
         "tests/unit/management/test_forms.py::test_a_form_does_its_deed_and_says_what_it_came_to",
         "tests/unit/management/test_forms.py::test_what_takes_away_names_that_and_does_it_when_one_is_sure",
     ],
@@ -855,9 +858,12 @@ ON_PAGE: dict[str, list[str]] = {
         "tests/unit/management/test_page.py::test_a_page_that_cannot_start_says_why_and_when_it_is_tried_again",
         "tests/unit/actors/supervisor/test_parts.py::test_nobody_waits_while_a_page_that_could_not_start_has_its_pause",
     ],
-    "What is changed by it is a line of its log": [
+    "What is changed by it, or refused, is a line of its log and a row of kind operated in the event table": [
         "tests/unit/management/test_page.py::test_each_deed_is_a_line_of_the_log_whatever_is_in_it",
         "tests/unit/management/test_deeds.py::test_each_deed_is_told_with_who_and_how_it_went",
+        "tests/unit/management/test_audit_rows.py::test_a_deed_is_a_row_that_says_who_did_what_from_where_and_how_it_went",
+        "tests/unit/management/test_audit_rows.py::test_deeds_wait_until_they_are_on_disk_and_are_in_the_table_once",
+        "tests/unit/management/test_page.py::test_what_is_wanted_of_it_becomes_a_row_of_the_event_table_though_it_is_refused_and_the_page_ends",
     ],
 }
 """How a sentence of "The page." begins -> the tests that keep it."""

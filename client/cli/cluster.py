@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from rich.status import Status
 
 from ...protocol.errors import LocalError
 from ...protocol.limits import MESSAGE_BYTES
@@ -150,12 +151,18 @@ def up(
             )  # fmt: skip
         except BaseException:
             if own:
-                progress.update("ending Ray")
-                leave_ray()
-                local_ray.stop_ray_head()
+                _end_ray(progress)
             raise
     address = _note(cluster, address, namespace, own)
     _tell(cluster, address, namespace, "" if events else table, as_json)
+
+
+def _end_ray(progress: Status) -> None:
+    from ...actors.ray_control import local_ray
+
+    progress.update("ending Ray")
+    leave_ray()
+    local_ray.stop_ray_head()
 
 
 def _note(cluster: Any, address: str, namespace: str, own: bool) -> str:
