@@ -34,6 +34,7 @@ class Page:
         token: what clients must present, and who asks here.
         webhook: address that changes of alerts are posted to; "": none.
         looked: called with the view after each look.
+        dashboard: "host:port" of Ray's, which pages lead to; "": there is none.
 
     Raises:
         LocalError: the webhook is no address.
@@ -41,7 +42,7 @@ class Page:
 
     def __init__(
         self, look: Callable[[], ClusterStatus], brokers: Sequence[str], token: str, webhook: str = "",
-        looked: Callable[[ManagementView], None] = lambda view: None,
+        looked: Callable[[ManagementView], None] = lambda view: None, dashboard: str = "",
     ) -> None:  # fmt: skip
         self._look = look
         self._brokers = brokers
@@ -49,6 +50,7 @@ class Page:
         self._tells_others = looked
         self._announcements = Announcements(webhook)
         self._view = ManagementView()
+        self._view.dashboard = dashboard
         self._link = BrokerLink(self._addresses, token)
         self._watcher = Watcher(self._view, self._status, self._statistics, looked=self._looked)
         self._server: PageServer | None = None

@@ -35,13 +35,16 @@ class ManagementNode(MemberActor):
             LocalError: it cannot listen.
         """
         from ...management.page import Page, PlaceOfPage
+        from ..ray_control.placement import dashboard
         from .ray_metrics import RayMetrics
 
         if self._page is not None:
             raise LocalError(f"{self!r} has been started already")
         chosen = config.management
         set_metrics = RayMetrics().set if self._fenced else lambda view: None
-        page = Page(look, config.brokers, config.token, chosen.webhook, set_metrics)
+        page = Page(
+            look, config.brokers, config.token, chosen.webhook, set_metrics, dashboard() if self._fenced else ""
+        )
         self.addresses = {"peers": await page.start(PlaceOfPage(chosen.host, chosen.port, chosen.elsewhere))}
         self._page = page
         return self.addresses
