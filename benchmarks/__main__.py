@@ -23,6 +23,7 @@ from . import (
     disk,
     durable,
     expiring,
+    idle_connections,
     kinds,
     links_limit,
     manta,
@@ -37,7 +38,9 @@ from .processes import Job, run, summary
 from .results import Collection, write
 
 WORKLOADS = ("throughput", "latency", "contended", "eight-queues", "declare", "idle", "capture", "durable", "kinds",
-             "waiting", "delays", "expiring", "moving", "seen")  # fmt: skip
+             "waiting", "delays", "expiring", "moving", "seen", "connections")  # fmt: skip
+ALONE = {"capture", "durable", "kinds", "waiting", "delays", "expiring", "moving", "seen", "connections"}
+"""Workloads with clusters of their own."""
 UNITS = {"messages_per_s": "messages/s", "p50_ms": "ms", "p99_ms": "ms"}
 RATE = 200
 
@@ -64,7 +67,7 @@ class Bench:
     # ---- one round of each system
 
     def manta(self) -> None:
-        if self.workloads <= {"capture", "durable", "kinds", "waiting", "delays", "expiring", "moving", "seen"}:
+        if self.workloads <= ALONE:
             return
         from ..actors.cluster import start_cluster
 
@@ -165,6 +168,14 @@ class Bench:
         if "seen" in self.workloads:
             seen.measure(self.count(100_000), self.into, self.say)
 
+    def connections(self) -> None:
+        if "connections" in self.workloads:
+            from ..actors.cluster import start_cluster
+
+            self.say("connections: starting")
+            with start_cluster(brokers=3, address="local") as cluster:
+                idle_connections.measure(cluster, self.count(2000), self.into, self.say)
+
     def pipeline(self) -> None:
         if "eight-queues" in self.workloads:
             self.say("bare pipeline: eight of them")
@@ -260,6 +271,7 @@ def _systems(bench: Bench) -> dict[str, tuple[Callable[[], None], str]]:
         "manta-expiring": (bench.expiring, ""),
         "manta-moving": (bench.moving, ""),
         "manta-seen": (bench.seen, ""),
+        "manta-connections": (bench.connections, ""),
         "manta-durable": (bench.durable, durable.missing() if "durable" in bench.workloads else ""),
         "nats-r3-memory": (bench.nats, nats.missing()),
         "bare-pipeline": (bench.pipeline, ""),

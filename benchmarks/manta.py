@@ -214,8 +214,8 @@ class Workloads:
         time.sleep(IDLE_S)
         used = sum(cpu_s(pid) for pid in pids) - before
         found = {
-            "actorspss_mb": sum(map(pss_mb, pids)),
-            "raypss_mb": sum(map(pss_mb, daemons)),
+            "actors_pss_mb": sum(map(pss_mb, pids)),
+            "ray_pss_mb": sum(map(pss_mb, daemons)),
             "actors": float(len(pids)),
             "actors_cpu_percent": 100 * used / IDLE_S,
         }

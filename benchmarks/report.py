@@ -149,6 +149,9 @@ BARS = [
     Bar("a million messages that expire at one time", ("expiring", "expired_per_s"), None, 25_000, None, True),
     Bar("a move of 100,000 messages", ("moving", RATE), None, 100_000, None, True),
     Bar("declare p50, ms", ("declare", "p50_ms"), None, 50, None, False),
+    Bar("memory of an idle connection, KB", ("connections", "kb_each"), None, 60, None, False),
+    Bar("idle connections that were lost", ("connections", "lost"), None, 0, None, False),
+    Bar("members lost meanwhile", ("connections", "members_lost"), None, 0, None, False),
     Bar("idle PSS of everything, MB", ("idle", "total_pss_mb"), None, 2048, None, False),
     Bar("idle CPU of our actors, % of a core", ("idle", "actors_cpu_percent"), None, 10, None, False),
 ]

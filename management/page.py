@@ -40,6 +40,7 @@ class Page:
         webhook: address that changes of alerts are posted to; "": none.
         looked: called with the view after each look.
         keeper: who keeps the event table, and can be asked for it; None: nobody can.
+        dashboard: "host:port" of Ray's, which pages lead to; "": there is none.
 
     Raises:
         LocalError: the webhook is no address.
@@ -48,6 +49,7 @@ class Page:
     def __init__(
         self, look: Callable[[], ClusterStatus], brokers: Sequence[str], token: str, webhook: str = "",
         looked: Callable[[ManagementView], None] = lambda view: None, keeper: EventKeeper | None = None,
+        dashboard: str = "",
     ) -> None:  # fmt: skip
         self._look = look
         self._brokers = brokers
@@ -57,6 +59,7 @@ class Page:
         self._audit_rows = AuditRows(keeper)
         self._announcements = Announcements(webhook)
         self._view = ManagementView()
+        self._view.dashboard = dashboard
         self._link = BrokerLink(self._addresses, token)
         self._watcher = Watcher(self._view, self._status, self._statistics, looked=self._looked)
         self._server: PageServer | None = None

@@ -57,11 +57,13 @@ class ManagementView:
         time_s: Unix time of the last look, 0 before the first.
         troubles: what the last look did not have -> why.
         silent: brokers that did not say what they alone know.
+        dashboard: "host:port" of Ray's, "" where there is none.
     """
 
     def __init__(self) -> None:
         self.status: ClusterStatus | None = None
         self.time_s = 0.0
+        self.dashboard = ""
         self.troubles: Mapping[str, str] = {}
         self.silent: list[str] = []
         self._rows: dict[str, dict[str, Row]] = {part: {} for part in PARTS}

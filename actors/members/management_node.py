@@ -37,13 +37,15 @@ class ManagementNode(MemberActor):
         """
         from ...management.event_feed import keeper_in
         from ...management.page import Page, PlaceOfPage
+        from ..ray_control.placement import dashboard
         from .ray_metrics import RayMetrics
 
         if self._page is not None:
             raise LocalError(f"{self!r} has been started already")
         chosen = config.management
         set_metrics = RayMetrics().set if self._fenced else lambda view: None
-        page = Page(look, config.brokers, config.token, chosen.webhook, set_metrics, keeper_in(look))
+        there = dashboard() if self._fenced else ""
+        page = Page(look, config.brokers, config.token, chosen.webhook, set_metrics, keeper_in(look), there)
         self.addresses = {"peers": await page.start(PlaceOfPage(chosen.host, chosen.port, chosen.elsewhere))}
         self._page = page
         return self.addresses

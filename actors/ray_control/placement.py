@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
+from ray._private.ray_constants import KV_NAMESPACE_DASHBOARD
 from ray.exceptions import RayError
+from ray.experimental.internal_kv import _internal_kv_get  # pyright: ignore[reportPrivateUsage]
 from ray.util import list_named_actors
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -80,6 +82,15 @@ def queue_actors(brokers: int, nodes: list[Node]) -> int:
 def current_place() -> dict[str, Any]:
     """Of the calling actor: Ray node id, pid."""
     return {"node": ray.get_runtime_context().get_node_id(), "pid": os.getpid()}
+
+
+def dashboard() -> str:
+    """Where this Ray has its dashboard, "host:port", as seen from the head's host; "": it has none.
+
+    Asked of Ray's control store: `get_dashboard_url` names the default port also where nothing listens.
+    """
+    found = _internal_kv_get("webui:url", namespace=KV_NAMESPACE_DASHBOARD)
+    return found.decode() if found else ""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import base64
 import binascii
 import hmac
 import ipaddress
+import math
 import time
 from collections.abc import Callable, Collection
 
@@ -15,6 +16,7 @@ from ...protocol.errors import LocalError
 from ..deeds import Asker
 from .problems import HttpProblem
 from .sessions import Sessions
+from .wrong_tokens import WrongTokens
 
 COOKIE = "manta_session"
 READING = ("GET", "HEAD", "OPTIONS")
@@ -53,6 +55,7 @@ class Access:
             )
         self._hosts = frozenset(host.casefold() for host in hosts)
         self._token = token.encode()
+        self._wrong = WrongTokens(clock)
         self.sessions = Sessions(clock)
 
     @property
@@ -64,10 +67,11 @@ class Access:
         """Who asks.
 
         Raises:
-            HttpProblem: 401, the token is missing or wrong; 403, it comes from another site.
+            HttpProblem: 401, the token is missing or wrong; 403, it comes from another site; 429, from where it comes
+                many a token has been guessed.
         """
         self.check_origin(request, method)
-        address = request.client.host if request.client is not None else ""
+        address = _address(request)
         if self.open:
             return Asker(_claimed(request) or ANYBODY, address)
         name = self._presented(request)
@@ -91,19 +95,31 @@ class Access:
         if site not in (None, "same-origin", "none") or (origin is not None and not _same(origin, host)):
             raise HttpProblem(403, "a page of another site may change nothing here: do it in our own pages")
 
-    def is_token(self, given: str | bytes) -> bool:
-        """Whether it is the cluster's token; how long this takes tells nothing of it."""
+    def is_token(self, request: HTTPConnection, given: str | bytes) -> bool:
+        """Whether it is the cluster's token; how long this takes tells nothing of it.
+
+        Raises:
+            HttpProblem: 429, many wrong ones have come from the same address: this one is not looked at.
+        """
+        address = _address(request)
+        if wait_s := self._wrong.wait_s(address):
+            left_s = math.ceil(wait_s)
+            text = f"many wrong tokens have come from {address}: wait for {left_s} s, then present the right one"
+            raise HttpProblem(429, text, {"retry-after": str(left_s)})
         plain = given if isinstance(given, bytes) else given.encode("utf-8", "surrogatepass")
-        return bool(self._token) and hmac.compare_digest(plain, self._token)
+        right = bool(self._token) and hmac.compare_digest(plain, self._token)
+        if not right:
+            self._wrong.note(address, plain)
+        return right
 
     def _presented(self, request: HTTPConnection) -> str | None:
         scheme, _, value = request.headers.get("authorization", "").partition(" ")
         match scheme.casefold():
             case "bearer":
-                return HOLDER if self.is_token(value.strip().encode("latin-1")) else None
+                return HOLDER if self.is_token(request, value.strip().encode("latin-1")) else None
             case "basic":
                 user, password = _basic(value)
-                return named(user) or HOLDER if self.is_token(password) else None
+                return named(user) or HOLDER if self.is_token(request, password) else None
         return self.sessions.name(request.cookies.get(COOKIE, ""))
 
     def _is_ours(self, header: str) -> bool:
@@ -124,6 +140,11 @@ def is_loopback(host: str) -> bool:
 def named(text: str) -> str:
     """A name that somebody gives, as it can be shown and kept."""
     return "".join(one for one in text if one.isprintable())[:NAME_CHARS]
+
+
+def _address(request: HTTPConnection) -> str:
+    """Where a request comes from."""
+    return request.client.host if request.client is not None else ""
 
 
 def _is_address(host: str) -> bool:

@@ -35,7 +35,7 @@ class Login:
             body = await read_body(request, BODY_BYTES)
             form = request.headers.get("content-type", "").partition(";")[0].strip() == FORM
             token, name = _form(body) if form else _json(body)
-            if not self._access.open and not self._access.is_token(token):
+            if not self._access.open and not self._access.is_token(request, token):
                 raise HttpProblem(401, "this is not the cluster's token", {"www-authenticate": "Bearer"})
         except OURS as error:
             return refusal(problem_of(error))

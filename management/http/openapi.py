@@ -16,7 +16,9 @@ PROBLEM: dict[str, Any] = {
 }  # fmt: skip
 ALWAYS = {
     400: "something in the request is wrong, and what", 401: "the token is missing or wrong",
-    403: "from another site, or refused by the broker on principle", 503: "the cluster does not answer in time",
+    403: "from another site, or refused by the broker on principle",
+    429: "many wrong tokens have come from this address; `Retry-After` says for how long to wait",
+    503: "the cluster does not answer in time",
 }  # fmt: skip
 TOO_LONG = {413: "the body is too long"}
 

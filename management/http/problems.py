@@ -21,7 +21,8 @@ from ...protocol.errors import LocalError, PeerError
 
 WORDS = {
     400: "bad_request", 401: "not_authorised", 403: "forbidden", 404: "not_found", 405: "method_not_allowed",
-    409: "conflict", 413: "payload_too_large", 500: "internal_error", 503: "service_unavailable",
+    409: "conflict", 413: "payload_too_large", 429: "too_many_requests", 500: "internal_error",
+    503: "service_unavailable",
 }  # fmt: skip
 """Status -> what stands in "error"."""
 

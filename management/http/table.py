@@ -87,7 +87,7 @@ class Operation(NamedTuple):
     Attributes:
         method: in capitals. path: behind /api, with {names}. what: a sentence. handler.
         query: its parameters. body: the schema of its body, None for none. most_bytes: of its body.
-        statuses: what it answers besides 200, 400, 401, 403 and 503 -> when.
+        statuses: what it answers besides 200, 400, 401, 403, 429 and 503 -> when.
     """
 
     method: str

@@ -110,6 +110,7 @@ class Shows:
         status = self._view.status
         cluster = status.cluster if status is not None else ""
         common: dict[str, Any] = {"health": health_of(self._view), "cluster": cluster, "time_s": self._view.time_s}
+        common["dashboard"] = self._view.dashboard
         common |= {
             "counts": self._view.counts(),
             "may_act": self._deeds is not None,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -78,6 +80,28 @@ def test_it_starts_works_and_leaves_no_process() -> None:
     for port in ports:
         with pytest.raises(OSError):
             socket.create_connection(("127.0.0.1", port), 1)
+
+
+BY_ITSELF = """
+from mantamq.actors.cluster import start_cluster
+with start_cluster(brokers=3, data={data!r}, management=0) as cluster:
+    cluster.status()
+"""
+EMBEDDED = """
+from mantamq.client import connect
+with connect("local", brokers=3) as connection:
+    connection.declare_queue("orders")
+"""
+
+
+@pytest.mark.parametrize("program", [BY_ITSELF, EMBEDDED])
+def test_a_program_that_stops_its_cluster_hears_of_no_death(program: str, tmp_path: Path) -> None:
+    """Ray tells a terminal of every process that ends without a word as of one that ran out of memory."""
+    command = [sys.executable, "-c", program.format(data=str(tmp_path / "data"))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "died" not in done.stderr and "unexpected system error" not in done.stderr
 
 
 def gives_way(process: psutil.Process) -> str:

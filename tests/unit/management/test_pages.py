@@ -51,6 +51,14 @@ def served(view: ManagementView, deeds: Any = None, looks: Looks | None = None) 
     return TestClient(Starlette(routes=page_routes(view, looks or Looks(), deeds, Access(), FEED)), HOME)
 
 
+@pytest.mark.parametrize("path", PAGES)
+def test_each_page_leads_to_the_dashboard_of_ray_where_there_is_one(path: str) -> None:
+    view = made_up_view(1)
+    assert "Dashboard" not in Seen(served(view).get(path).text).links.values()
+    view.dashboard = "127.0.0.1:8265"
+    assert Seen(served(view).get(path).text).links["http://127.0.0.1:8265"] == "Dashboard"
+
+
 class Seen(HTMLParser):
     """What is in a page: links and their texts, the tags that are open, and what runs."""
 

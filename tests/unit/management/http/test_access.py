@@ -7,6 +7,7 @@ import base64
 import pytest
 from mantamq.management.http.access import COOKIE, Access, is_loopback
 from mantamq.management.http.sessions import Sessions
+from mantamq.management.http.wrong_tokens import GUESSES, WITHIN_S, WrongTokens
 from mantamq.protocol.errors import LocalError
 
 from .made_up_api import TOKEN, MadeUpApi
@@ -97,6 +98,55 @@ def test_a_login_is_as_good_as_the_token_until_the_logout():
     kept = api.http.cookies[COOKIE]
     assert api.http.post("/logout").status_code == 204
     assert api.http.get("/api/whoami", headers={"Cookie": f"{COOKIE}={kept}"}).status_code == 401
+
+
+def test_who_guesses_tokens_has_to_wait_and_nobody_else():
+    now = [0.0]
+    access = Access(["10.0.0.5"], TOKEN, lambda: now[0])
+    api, elsewhere = MadeUpApi(access=access, address="10.0.0.9"), MadeUpApi(access=access, address="10.0.0.10")
+    assert api.http.post("/login", json={"token": TOKEN, "name": "ann"}).status_code == 204
+    tries = (
+        lambda guess: api.http.get("/api/whoami", headers={"Authorization": f"Bearer {guess}"}),
+        lambda guess: api.http.get("/api/whoami", headers=basic("ann", guess)),
+        lambda guess: api.http.post("/login", json={"token": guess}),
+    )
+    for number in range(GUESSES):
+        assert tries[number % len(tries)](f"guess {number}").status_code == 401
+    now[0] = 0.5
+    for attempt in tries:
+        answer = attempt(TOKEN)  # also the right one: else it would be found by guessing on
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "60")
+        assert answer.json()["error"] == "too_many_requests"
+    assert api.http.get("/api/whoami").json()["name"] == "ann"  # by the cookie of before
+    assert elsewhere.http.get("/api/whoami", headers=basic("bob", TOKEN)).status_code == 200
+    now[0] = WITHIN_S
+    assert [attempt(TOKEN).status_code for attempt in tries] == [200, 200, 204]
+
+
+def test_a_program_that_was_told_a_wrong_token_keeps_nobody_out():
+    api = guarded()
+    for _ in range(2 * GUESSES):
+        assert api.http.get("/api/whoami", headers=basic("ann", "old")).status_code == 401
+        assert api.http.get("/api/whoami").status_code == 401
+    assert api.http.get("/api/whoami", headers=basic("ann", TOKEN)).status_code == 200
+
+
+def test_a_minute_of_guesses_begins_with_the_first_and_their_addresses_are_bounded():
+    now = [0.0]
+    wrong = WrongTokens(lambda: now[0], guesses=2, within_s=60.0, addresses=2)
+    wrong.note("a", b"1")
+    now[0] = 59.0
+    wrong.note("a", b"2")
+    assert (wrong.wait_s("a"), wrong.wait_s("b")) == (1.0, 0.0)
+    now[0] = 60.0
+    wrong.note("a", b"3")
+    assert wrong.wait_s("a") == 0.0  # those of the minute before are forgotten
+    wrong.note("a", b"4")
+    wrong.note("b", b"1")
+    assert wrong.wait_s("a") == 60.0
+    wrong.note("c", b"1")  # "a" goes: it was the first
+    wrong.note("b", b"2")
+    assert [wrong.wait_s(address) for address in "abc"] == [0.0, 60.0, 0.0]
 
 
 def test_a_login_by_a_form_leads_home():
