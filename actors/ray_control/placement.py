@@ -87,7 +87,7 @@ def current_place() -> dict[str, Any]:
 def dashboard() -> str:
     """Where this Ray has its dashboard, "host:port", as seen from the head's host; "": it has none.
 
-    Asked of Ray's control store: `get_dashboard_url` names the default port also where nothing listens.
+    Asked of Ray's control store: what Ray offers for it names the default port also where nothing listens.
     """
     found = _internal_kv_get("webui:url", namespace=KV_NAMESPACE_DASHBOARD)
     return found.decode() if found else ""
