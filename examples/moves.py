@@ -21,7 +21,10 @@ with connect(sys.argv[1] if len(sys.argv) > 1 else "local") as connection:
 
     def show(step: str) -> None:
         """One line: in which queue which orders wait."""
-        columns = (" ".join(message.body.decode() for message in session.browse(f"example.{name}")) for name in queues)
+        columns: list[str] = []
+        for name in queues:
+            connection.queue(f"example.{name}")  # who browses behind that sees nothing that has just gone
+            columns.append(" ".join(message.body.decode() for message in session.browse(f"example.{name}")))
         print(f"{step:<34}" + "".join(f"{orders or '-':<14}" for orders in columns).rstrip())
 
     print(f"{'':<34}" + "".join(f"{name:<14}" for name in queues).rstrip())

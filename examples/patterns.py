@@ -21,8 +21,9 @@ with connect(sys.argv[1] if len(sys.argv) > 1 else "local") as connection:
         for number in range(1, 6):
             sender.send(f"{number}")
         sender.sync()
+        definition = connection.queue(name)["definition"]  # who browses behind that sees nothing that has just gone
         found = [message.body.decode() for message in session.browse(name)]
-        print(f"{name}: at most {connection.queue(name)['definition']['max_count']}, now {' '.join(found)}")
+        print(f"{name}: at most {definition['max_count']}, now {' '.join(found)}")
 
     reader = session.receiver("example.jobs.readers")  # a receiver makes a queue as well
     news = session.sender("example.news.eu")  # and a sender an exchange, where the pattern is one of exchanges

@@ -33,7 +33,11 @@ with connect(sys.argv[1] if len(sys.argv) > 1 else "local") as connection:
     for tick in range(1, 101):
         sender.send(f"{tick}")
     sender.sync()
-    print("of 100 ticks wait:", *[message.body.decode() for message in session.browse("example.ticks.ibm")])
+    waiting = connection.queue("example.ticks.ibm")[
+        "messages"
+    ]  # who browses behind that sees nothing that has just gone
+    ticks = [message.body.decode() for message in session.browse("example.ticks.ibm")]
+    print(f"of 100 ticks {waiting} wait:", *ticks)
 
     connection.add_policy("example.ticks", "^example[.]ticks[.]", max_count=2, overflow="ring", priority=10)
     sender.send("101")

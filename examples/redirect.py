@@ -17,7 +17,10 @@ with connect(sys.argv[1] if len(sys.argv) > 1 else "local") as connection:
 
     def show(step: str) -> None:
         """One line: in which queue which orders wait."""
-        columns = (" ".join(message.body.decode() for message in session.browse(f"example.{name}")) for name in queues)
+        columns: list[str] = []
+        for name in queues:
+            connection.queue(f"example.{name}")  # who browses behind that sees nothing that has just gone
+            columns.append(" ".join(message.body.decode() for message in session.browse(f"example.{name}")))
         print(f"{step:<28}" + "".join(f"{orders or '-':<12}" for orders in columns).rstrip())
 
     queues = ("old", "new")

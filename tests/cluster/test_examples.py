@@ -109,7 +109,7 @@ def policies(lines: list[str]) -> None:
         ["example.small", "1000", "reject"], ["example.ticks", "5", "ring"],
         ["example.small", "20", "reject"], ["example.small", "5000", "reject"],
     ]  # fmt: skip
-    assert lines[5] == "of 100 ticks wait: 96 97 98 99 100"
+    assert lines[5] == "of 100 ticks 5 wait: 96 97 98 99 100"
     assert lines[6:] == ["at most 2 now: 100 101", "without that policy: example.small"]
 
 
