@@ -1,8 +1,8 @@
 """Answers to drains, against the committed log: "nothing more" is said behind all that was there when it was asked.
 
 A drain that is answered while credit is left says that nothing has been there for that subscription all the time since it
-was asked: what was there then has been given to somebody, or has expired. What came back meanwhile, since another consumer
-released it, was not there when it was asked.
+was asked: what was there then has been given to somebody, or has expired, or is being moved elsewhere. What came back
+meanwhile, since another consumer released it, was not there when it was asked.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from mantamq.protocol.replica.moves import MoveJob
 from mantamq.protocol.wire import events
 from mantamq.protocol.wire.queue_frames import Cancel, Consume, Credit, Deliver, Drained
 
@@ -154,7 +155,7 @@ class Drains:
             away = {model.group_of(position) for of, position in out if of == queue}
         # A browser looks on behind what it does not want, and passes what somebody holds just then.
         passing = self._acquired.get(queue) if sub.browse and (sub.selector or sub.own) else None
-        refused = self._undeliverable.of(*sub.key)
+        refused, moving = self._undeliverable.of(*sub.key), self._moving(sub.key[0], queue)
         return {
             position
             for position in among
@@ -167,4 +168,13 @@ class Drains:
             and others(sub.own, model.blobs[position])
             and not (passing and position in passing)
             and position not in refused
+            and position not in moving
         }
+
+    def _moving(self, replica: str, queue: str) -> set[int]:
+        """What this replica is about to move elsewhere: a move takes messages as a consumer does, before that is ordered,
+        and the replica says what it takes only behind the answers to drains of the same turn."""
+        machine = self.world.machines.get(replica)
+        hosted = machine.queues.get(queue) if machine is not None else None
+        jobs = [tag for _, _, tag in hosted.own if isinstance(tag, MoveJob)] if hosted is not None else []
+        return {position for job in jobs for position in each(job.ranges)}
