@@ -6,6 +6,7 @@ letters came after they were rejected.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from mantamq.protocol.wire import events
@@ -17,16 +18,18 @@ from .model import ModelQueue, Violation, each
 if TYPE_CHECKING:
     from mantamq.client import Message
 
+    from .afterlife import Afterlife
     from .world import World
 
 
 class Arrivals:
     """Attributes: judged (messages of which it was said)."""
 
-    def __init__(self, world: World, watch: Watcher) -> None:
+    def __init__(self, world: World, watch: Watcher, afterlife: Afterlife) -> None:
         self.judged = 0
         self._world = world
         self._watch = watch
+        self._afterlife = afterlife
         self._rejected: dict[str, int] = {}  # queue@index of a reject -> when it was committed, ms
         world.watch(sent={Deliver: self._given})
         watch.on_commit.append(self._committed)
@@ -60,5 +63,14 @@ class Arrivals:
             if id.rpartition("#")[0] == queue and message.position in model.came
         }
         said = message.enqueued_at
+        if said is not None and round(said * 1000) not in times:
+            # What came behind the deletion of its queue is read by users of brokers that have not heard of that yet.
+            times |= self._late(queue, message.position)
         if said is None or round(said * 1000) not in times:
             raise Violation(f"{user} reads that {message.position} of {queue} came at {said}, by the log at {times}")
+
+    def _late(self, queue: str, position: int) -> set[int]:
+        """When it came into queues of that name that were deleted before that was committed, by their logs."""
+        gone = [id for id in self._watch.gone if id.rpartition("#")[0] == queue]
+        ends = [deque(self._afterlife.states(id), maxlen=1) for id in gone]
+        return {model.came[position] for end in ends for model in end if position in model.came}

@@ -28,6 +28,7 @@ from .stops import Stops
 from .world import World
 
 if TYPE_CHECKING:
+    from .afterlife import Afterlife
     from .boxes import Inbox, Outbox
     from .lines import Line
 
@@ -60,10 +61,15 @@ class Ledger:
     connection of a user -> its broker)."""
 
     def __init__(
-        self, world: World, watch: Watcher, credit: Callable[[str, int], int], padding: tuple[int, ...] = (10,)
+        self,
+        world: World,
+        watch: Watcher,
+        afterlife: Afterlife,
+        credit: Callable[[str, int], int],
+        padding: tuple[int, ...] = (10,),
     ) -> None:
         self.world, self.watch, self.credit, self.padding = world, watch, credit, padding
-        self.arrivals = Arrivals(world, watch)
+        self.arrivals = Arrivals(world, watch, afterlife)
         self.modifies = Modifies(0)
         self.stops = Stops(0)
         self.several = SeveralKeys(0)

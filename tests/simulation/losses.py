@@ -20,6 +20,7 @@ from mantamq.protocol.wire.events import CLUSTER, Ballot, Entry
 from mantamq.protocol.wire.log_frames import Append
 
 from . import disk_stories, tokens
+from .afterlife import Afterlife
 from .checkers import Watcher
 from .clients import Client
 from .credits import Credits
@@ -131,7 +132,7 @@ class Loss:
         self.watch = Watcher(self.world)
         self.recovered = Recovered(self.disks, self.watch) if self.disks is not None else None
         self.keeping = Keeping(self.world, self.watch)
-        self.ledger = Ledger(self.world, self.watch, Credits(self.world).credit)
+        self.ledger = Ledger(self.world, self.watch, Afterlife(self.world, self.watch), Credits(self.world).credit)
         self.rescues = Rescues(self.world, self.watch, self.ledger, rng, seed)
         self.clients: list[Client] = []
         self.users: list[User] = []

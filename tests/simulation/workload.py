@@ -180,7 +180,8 @@ class Story:
             self.world, self.watch, self.flows, seed, not (faulty or stored or self.moves.on)
         )
         little = self.flow_limit[0] < DEFAULT.backlog_bytes
-        self.ledger = Ledger(self.world, self.watch, Credits(self.world).credit, (10, 40) if little else (10, 60, 300))
+        padding = (10, 40) if little else (10, 60, 300)
+        self.ledger = Ledger(self.world, self.watch, self.deliveries.afterlife, Credits(self.world).credit, padding)
         self.ledger.modifies = Modifies(seed)
         self.ledger.stops = Stops(seed)
         self.ledger.several = SeveralKeys(seed)
