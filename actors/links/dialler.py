@@ -78,7 +78,10 @@ class Dialler:
                 lived = False
                 if complained != str(error):
                     complained = str(error)
-                    log.warning("%s cannot reach %s at %s yet: %s", self._own.name, self.name, self.address, error)
+                    log.warning(
+                        "%(member)s cannot reach %(peer)s at %(address)s yet: %(reason)s",
+                        {"member": self._own.name, "peer": self.name, "address": self.address, "reason": error},
+                    )
             else:
                 self.link = link
                 began = loop.time()

@@ -170,7 +170,9 @@ class Shell:
         except ValueError:
             pass  # a host's name: what it stands for is not known here
         except LocalError as error:
-            log.info("clients on this machine use %s: %s", address, error)
+            log.info(
+                "clients on this machine use %(address)s: %(reason)s", {"address": address, "reason": error}
+            )
         return address
 
     async def _listen(self, factory: Callable[[], Link], host: str, port: int) -> str:
@@ -320,7 +322,10 @@ class Shell:
             if not link.is_client:
                 self.fail(error)
                 return
-            log.exception("%s: a frame of client %s at %s broke this broker", self.own.name, peer, link.address)
+            log.exception(
+                "%(member)s: a frame of client %(client)s at %(address)s broke this broker",
+                {"member": self.own.name, "client": peer, "address": link.address},
+            )
             link.close(INTERNAL, f"the broker failed on this connection's input ({type(error).__name__}): see its log")
         if alone:
             self._flush()
@@ -440,7 +445,7 @@ class Shell:
             elif kind is WantSpare:
                 self._on_want_spare()
             elif kind is Retire:
-                self._retire(effect.reason)  # type: ignore[union-attr]
+                self._retire(effect)  # type: ignore[arg-type]
                 return
             elif (deed := self._deeds.get(kind)) is not None:
                 if (input := deed(effect)) is not None:
@@ -469,9 +474,13 @@ class Shell:
         """Nothing that comes in counts any more: the cluster stops, and others that go are no news."""
         self._step = _nothing
 
-    def _retire(self, reason: str) -> None:
+    def _retire(self, effect: Retire) -> None:
         """The machine's part is over: what it has said still leaves, then this process ends."""
-        log.warning("%s retires: %s", self.own.name, reason)
+        reason = effect.reason
+        if effect.left:
+            log.info("%(member)s has left the cluster: %(reason)s", {"member": self.own.name, "reason": reason})
+        else:
+            log.warning("%(member)s retires: %(reason)s", {"member": self.own.name, "reason": reason})
         self.retired = reason
         self._step = _nothing
         for link in self.links.values():
@@ -485,7 +494,10 @@ class Shell:
             return
         if not isinstance(error, Retired):
             what = "the disk failed" if isinstance(error, DiskFailed) else "the machine broke"
-            log.critical("%s: %s, and this process stops", self.own.name, what, exc_info=error)
+            log.critical(
+                "%(member)s: %(what)s, and this process stops",
+                {"member": self.own.name, "what": what, "reason": error}, exc_info=error,
+            )  # fmt: skip
         self.failure = error
         self._stopped = True
         self._step = _nothing

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -171,17 +172,19 @@ class Joiner:
         """Go on with what another Supervisor began."""
         self._machine.step(Resumed(change, ended))
         if change is not None:
-            log.warning("going on: %s", change)
+            log.info("going on: %(change)s", {"change": str(change), "broker": change.broker})
             self._spawn(change)
 
     async def _begin(self, input: Begin) -> None:
         await self._give(input)
+        log.info("%(change)s: it has begun", {"change": str(input.change), "broker": input.change.broker})
         self._spawn(input.change)
 
     def _spawn(self, change: Change) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(change), name=str(change))
 
     async def _run(self, change: Change) -> None:
+        began_s = time.monotonic()
         while self.change is change:
             try:
                 if change.kind == LEAVE and self._record.store_failures.down(change.broker):
@@ -189,8 +192,16 @@ class Joiner:
                 await self._give(await self._looked(change.broker))
                 await asyncio.sleep(LOOK_S)
             except Exception:
-                log.exception("%s: not yet", change)
+                log.exception("%(change)s: not yet", {"change": str(change), "broker": change.broker})
                 await asyncio.sleep(AGAIN_S)
+        self._tell_end(change, int((time.monotonic() - began_s) * 1000))
+
+    def _tell_end(self, change: Change, took_ms: int) -> None:
+        broker, error = self._machine.ended.get(change.request, (change.broker, ""))
+        if error:
+            log.warning("%(change)s: it has failed: %(reason)s", {"change": str(change), "broker": broker, "reason": error})
+        else:
+            log.info("%(change)s: it is done", {"change": str(change), "broker": broker, "took_ms": took_ms})
 
     async def _give(self, input: Any) -> None:
         for deed in self._machine.step(input):
@@ -261,7 +272,7 @@ class Joiner:
                 await self._launcher.introduce(broker, names, record.plan.port(broker))
                 self._announcer.serve_when_joined(broker)
             except Exception:
-                log.exception("broker %s does not start as it should: once more", broker)
+                log.exception("broker %(broker)s does not start as it should: once more", {"broker": broker})
                 self._dead(broker)
 
     async def _drain(self, broker: str) -> BrokerDrained | None:

@@ -145,7 +145,7 @@ class SupervisionShell:
         elif kind is Resign:
             self._resign(deed.reason)
         elif kind is Replace:
-            log.warning("%s %s: replacing it", deed.name, deed.why)
+            log.warning("%(member)s %(reason)s: replacing it", {"member": deed.name, "reason": deed.why})
             self._turns.add(deed.name)
         elif kind is TellEnd:
             self._tasks.spawn(self._tell_end(deed.name, deed.outside))
@@ -154,7 +154,7 @@ class SupervisionShell:
         elif kind is ProcessGone:
             self._finish(deed.name, None)
         elif kind is Spared:
-            log.warning("%s is left alone: %s", deed.name, deed.why)
+            log.warning("%(member)s is left alone: %(reason)s", {"member": deed.name, "reason": deed.why})
             self._turns.drop(deed.name)
             self._finish(deed.name, LeftAlone(f"{deed.name} is not ended: {deed.why}"))
 
@@ -189,7 +189,7 @@ class SupervisionShell:
             else:
                 await self._watch_one(name)
         except Exception:
-            log.exception("asking %s failed", name)
+            log.exception("asking %(member)s failed", {"member": name})
         finally:
             self._asking.discard(name)
 
@@ -278,7 +278,8 @@ class SupervisionShell:
         self._minders[name] = asyncio.get_running_loop().create_task(self._mind(name), name=f"mind {name}")
 
     async def _mind(self, name: str) -> None:
-        handle = self._record.book[name].handle
+        entry = self._record.book[name]
+        handle = entry.handle
         while True:
             try:
                 failed = await handle.call("linger", timeout_s=float("inf"))
@@ -286,19 +287,23 @@ class SupervisionShell:
                     self._disk_failed(broker_of(name), failed)
                 raise ActorDied(f"{name} has ended")
             except ActorDied as error:
-                log.warning("%s has died: %s", name, str(error).splitlines()[0])
+                why = str(error).splitlines()[0]
+                log.warning(
+                    "%(member)s has died: %(reason)s",
+                    {"member": name, "reason": why, "member_host": entry.host},
+                )
                 await self._died(name, handle.id)
                 return
             except ActorGone:
                 await asyncio.sleep(LOOK_S)  # it is out of reach, or this process is
             except Exception as error:
-                log.warning("cannot watch %s: %r", name, error)
+                log.warning("cannot watch %(member)s: %(reason)r", {"member": name, "reason": error})
                 return
 
     def _disk_failed(self, broker: str, why: str) -> None:
         """One of its processes has said so with its last word."""
         record = self._record
-        log.critical("broker %s: %s", broker, why)
+        log.critical("broker %(broker)s: %(reason)s", {"broker": broker, "reason": why})
         store = record.book.get(store_of(broker))
         if store is not None:
             record.store_failures.note(broker, store.handle.id, _now_ms(), why)
@@ -311,7 +316,7 @@ class SupervisionShell:
         try:
             surely = entry.node in {node.id for node in await asyncio.to_thread(alive_nodes)}
         except Exception as error:
-            log.warning("Ray does not say which nodes live: %r", error)
+            log.warning("Ray does not say which nodes live: %(reason)r", {"reason": error})
         # Several hear of one death; while Ray was asked, another process may have taken the place of the dead one.
         entry = self._record.book.get(name)
         if entry is not None and entry.handle.id == id:
@@ -373,7 +378,7 @@ class SupervisionShell:
         except ActorDied:
             await self._died(name, entry.handle.id)
         except LocalError as error:
-            log.warning("%s does not end by itself: %s", name, error)
+            log.warning("%(member)s does not end by itself: %(reason)s", {"member": name, "reason": error})
         else:
             self._give(EndRefused(name, why) if why else Ended(name))
 
