@@ -252,10 +252,16 @@ class Link(asyncio.Protocol):
         out, self.out = self.out, []
         if code:
             self.reason = PeerError(code, text)
-            log.warning(
-                "link %(peer)s at %(address)s closed: %(code)s: %(reason)s",
-                {"peer": self.who(), "address": self.address, "code": code, "reason": text},
-            )
+            if self.is_client and code == UNAVAILABLE:  # it is silent; or all are sent away, which is said once
+                log.debug(
+                    "client %(peer)s at %(address)s has to go: %(reason)s",
+                    {"peer": self.who(), "address": self.address, "reason": text},
+                )
+            else:
+                log.warning(
+                    "link %(peer)s at %(address)s closed: %(code)s: %(reason)s",
+                    {"peer": self.who(), "address": self.address, "code": code, "reason": text},
+                )
             out.append(encode_frame(Refused(code, text)))
             if not self._up:
                 self._host.link_refused(self, self.reason)

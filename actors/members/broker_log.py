@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from ...protocol.broker.lifecycle import CUT_OFF
 from ...protocol.broker.observers import BrokerObserver
 from ...protocol.store.news import SLOW
 from ...protocol.wire.events import (
@@ -75,6 +76,12 @@ class BrokerLog(BrokerObserver):
 
     def client_ended(self, client: str, code: str) -> None:
         log.debug("client %(client)s is gone", {"client": client, "code": code})
+
+    def clients_sent_away(self, count: int, reason: str) -> None:
+        if reason == CUT_OFF:
+            log.warning("clients have to go, for want of a majority: %(reason)s", {"count": count, "reason": reason})
+        else:
+            log.info("clients are sent to other brokers: %(reason)s", {"count": count, "reason": reason})
 
     def reading_paused(self, paused: bool) -> None:
         if paused:

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from mantamq.actors.members.broker_log import BrokerLog
 from mantamq.actors.members.sequencer_log import SequencerLog
+from mantamq.protocol.broker.lifecycle import CUT_OFF
+from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.machine import PeerUp
 from mantamq.protocol.store.news import CHECKPOINTED, SLOW
 from mantamq.protocol.wire.events import (
     CLUSTER,
@@ -123,6 +126,20 @@ def test_clients_are_no_news(caplog: pytest.LogCaptureFixture):
     log.reading_paused(True)
     log.reading_paused(False)
     assert {level for level, _ in told(caplog)} == {"DEBUG"} and len(caplog.records) == 4
+
+
+def test_a_broker_that_sends_all_clients_away_says_so_once(caplog: pytest.LogCaptureFixture):
+    machine = BrokerMachine("b1", 7, ["b1"], observers=[BrokerLog("b1", 7)])
+    for client in ("c1", "c2"):
+        machine.step(PeerUp(client))
+    machine.connections.close_all(CUT_OFF)
+    machine.connections.close_all(CUT_OFF)
+    machine.step(PeerUp("c3"))
+    machine.connections.close_all("it goes")
+    assert told(caplog) == [
+        ("WARNING", f"clients have to go, for want of a majority: {CUT_OFF}"),
+        ("INFO", "clients are sent to other brokers: it goes"),
+    ]
 
 
 @pytest.mark.parametrize(
