@@ -365,26 +365,22 @@ def start_cluster(
         management=_page(management, alerts_to),
         rebalance=rebalance, limits=chosen_limits(max_message_bytes, queue_limit, memory_watermark),
         store=_stored(
-            data, container_bytes=container_bytes, containers=containers,
-            reserve_bytes=reserve_bytes, wait_s=wait_s, wait_for=wait_for, restart=restart, catalog=connect,
-            catalog_name=catalog,
+            data, container_bytes=container_bytes, containers=containers, reserve_bytes=reserve_bytes, wait_s=wait_s,
+            wait_for=wait_for, restart=restart, catalog=connect, catalog_name=catalog,
         ),
     )  # fmt: skip
     config.check(max(BROKERS, wait_for) if brokers is None else brokers)
-    logs = LogConfig(format=log_format, level=log_level, cluster=namespace)
-    logs.check()
+    placement = _placement(namespace, log_format, log_level)
     owns_ray = _in_ray(address, namespace, num_cpus, say := progress or (lambda text: None))
     config = _fitting(config, bind is None and owns_ray, queue_actors_max is None, brokers or BROKERS)
     try:
         if not (not owns_ray and address != "local" if detached is None else detached):
             config = replace(config, program=bound.this_program())
-        cluster = _started(Placement(namespace, logs), Plan.of(brokers or 0, config, _hosts()), say, owns_ray)
+        cluster = _started(placement, Plan.of(brokers or 0, config, _hosts()), say, owns_ray)
     except BaseException:
         if owns_ray:
             ray.shutdown()
         raise
-    if owns_ray:
-        atexit.register(cluster.stop)
     say(f"running: {', '.join(cluster.addresses)}")
     return cluster
 
@@ -398,6 +394,12 @@ def _page(management: int | str | None, alerts_to: str) -> ManagementConfig:
         return ManagementConfig(port=int(management or 0), webhook=alerts_to)
     except ValueError:
         raise LocalError(f"the page's port is a number, auto or off, not {management!r}") from None
+
+
+def _placement(namespace: str, log_format: str, log_level: str) -> Placement:
+    logs = LogConfig(format=log_format, level=log_level, cluster=namespace)
+    logs.check()
+    return Placement(namespace, logs)
 
 
 def _hosts() -> int:
@@ -434,6 +436,8 @@ def _started(placement: Placement, plan: Plan, say: Callable[[str], None], owns_
         with suppress(LocalError):
             _stop(supervisor, placement.namespace)
         raise
+    if owns_ray:
+        atexit.register(cluster.stop)
     for line in cluster.notes:
         say(line)
     return cluster
@@ -636,8 +640,8 @@ def _stop(supervisor: Handle, namespace: str, stored: Collection[str] = (), now:
         alive = local_ray.wait_gone(list(end.pids.values()), _GONE_S)
         if names := [name for name, pid in end.pids.items() if pid in alive]:
             log.warning(
-                "Ray has ended %(members)s, and their processes (%(pids)s) are there after %(waited_s)g s yet: a store is "
-                "free for the next start when its process is gone",
+                "Ray has ended %(members)s, and their processes (%(pids)s) are there after %(waited_s)g s yet: a store "
+                "is free for the next start when its process is gone",
                 {"members": ", ".join(names), "pids": ", ".join(map(str, alive)), "waited_s": _GONE_S},
             )
     return unclean

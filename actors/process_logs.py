@@ -82,8 +82,8 @@ def lines(logs: LogConfig, actor: str = "", secrets: Collection[str] = ()) -> lo
 
 
 def _structlog() -> Any:
-    """The library, which a program that only starts a cluster need not have in memory. It would load all of `rich` for a
-    renderer that is not used here: 70 ms and 5 MB in each of a cluster's processes."""
+    """The library, which a program that only starts a cluster need not have in memory. It would load all of `rich`
+    for a renderer that is not used here: 70 ms and 5 MB in each of a cluster's processes."""
     spared = "rich" not in sys.modules
     if spared:
         sys.modules["rich"] = None  # type: ignore[assignment]

@@ -346,8 +346,8 @@ class Link(asyncio.Protocol):
         self.peer, self.minor, self.inc = opening.peer, opening.minor, opening.inc
         if not self.is_client and self.minor != MINOR:
             log.warning(
-                "link %(peer)s at %(address)s: it speaks protocol %(theirs)s, this is %(ours)s: each skips what only the "
-                "other knows",
+                "link %(peer)s at %(address)s: it speaks protocol %(theirs)s, this is %(ours)s: each skips what only "
+                "the other knows",
                 {"peer": self.peer, "address": self.address, "theirs": spoken(self.minor), "ours": spoken()},
             )
         self._up = True

@@ -61,7 +61,9 @@ class BrokerLog(BrokerObserver):
             case DropPolicy():
                 log.info("policy %(policy)s is dropped", {"policy": event.name})
             case PutPattern():
-                log.info("pattern %(name)s is put", {"name": event.name, "pattern": event.pattern, "makes": event.makes})
+                log.info(
+                    "pattern %(name)s is put", {"name": event.name, "pattern": event.pattern, "makes": event.makes}
+                )
             case DropPattern():
                 log.info("pattern %(name)s is dropped", {"name": event.name})
             case Redirect(target=""):

@@ -250,9 +250,7 @@ class MemberActor:
     def _left_over(self) -> None:
         """Who stops the cluster has ended in the middle of it. This process has said its last word: only another one in
         its place can go on."""
-        log.warning(
-            "%(member)s: the stop of the cluster has come to nothing: this process ends", {"member": self.name}
-        )
+        log.warning("%(member)s: the stop of the cluster has come to nothing: this process ends", {"member": self.name})
         self._leave()
 
     async def hush(self) -> None:

@@ -34,7 +34,9 @@ class SequencerLog(SequencerObserver):
                     {"broker": evict.broker, "inc": evict.inc},
                 )
             case Rejoin() as rejoin:
-                log.info("broker %(broker)s is up to date, and votes again", {"broker": rejoin.voter, "inc": rejoin.inc})
+                log.info(
+                    "broker %(broker)s is up to date, and votes again", {"broker": rejoin.voter, "inc": rejoin.inc}
+                )
             case Return() as back:
                 log.info("broker %(broker)s is back with its log", {"broker": back.voter, "life": back.life})
             case FlowControl(on=True) as flow:

@@ -170,9 +170,7 @@ class Shell:
         except ValueError:
             pass  # a host's name: what it stands for is not known here
         except LocalError as error:
-            log.info(
-                "clients on this machine use %(address)s: %(reason)s", {"address": address, "reason": error}
-            )
+            log.info("clients on this machine use %(address)s: %(reason)s", {"address": address, "reason": error})
         return address
 
     async def _listen(self, factory: Callable[[], Link], host: str, port: int) -> str:

@@ -38,6 +38,7 @@ number: ``supervisor4``."""
 BROKER_RESOURCE = "manta_broker"
 """Nodes that offer this custom resource carry the brokers; if none does, all nodes do."""
 ACTOR_CPUS = 0.01
+DEFAULT_LOGS = LogConfig()
 KILL_S = 3.0
 
 
@@ -104,7 +105,7 @@ class Placement:
     """
 
     namespace: str
-    logs: LogConfig = LogConfig()
+    logs: LogConfig = DEFAULT_LOGS
 
     def actor(self, cls: type, name: str, node: str, *args: Any) -> Handle:
         """Start an actor of `cls` on the Ray node `node`. Returns at once; `verify` when it matters that it runs."""

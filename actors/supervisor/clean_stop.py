@@ -56,7 +56,5 @@ class CleanStop:
         done = await asyncio.gather(*calls, return_exceptions=True)
         failed = {name: why for name, why in zip(names, done, strict=True) if isinstance(why, BaseException)}
         for name, why in failed.items():
-            log.warning(
-                "%(order)s: %(member)s did not: %(reason)s", {"order": order, "member": name, "reason": why}
-            )
+            log.warning("%(order)s: %(member)s did not: %(reason)s", {"order": order, "member": name, "reason": why})
         return list(failed)

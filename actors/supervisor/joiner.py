@@ -199,7 +199,9 @@ class Joiner:
     def _tell_end(self, change: Change, took_ms: int) -> None:
         broker, error = self._machine.ended.get(change.request, (change.broker, ""))
         if error:
-            log.warning("%(change)s: it has failed: %(reason)s", {"change": str(change), "broker": broker, "reason": error})
+            log.warning(
+                "%(change)s: it has failed: %(reason)s", {"change": str(change), "broker": broker, "reason": error}
+            )
         else:
             log.info("%(change)s: it is done", {"change": str(change), "broker": broker, "took_ms": took_ms})
 

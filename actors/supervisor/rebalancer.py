@@ -152,9 +152,7 @@ class Rebalancer:
         if found is not None and found[1]:
             await self._start(*found)
         elif found is not None:
-            log.info(
-                "%(member)s shares the host of its fellow: it is replaced elsewhere", {"member": found[0]}
-            )
+            log.info("%(member)s shares the host of its fellow: it is replaced elsewhere", {"member": found[0]})
             self._dead(found[0])
 
     def _astray(self, nodes: list[Node], leading: str = "", duty: str = "") -> tuple[str, str] | None:

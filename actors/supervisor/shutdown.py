@@ -146,9 +146,7 @@ class Shutdown:
             ended.update(names)
             time.sleep(LOOK_S)
         if ended := ended.difference(known):
-            log.warning(
-                "no supervisor has ended %(members)s: that is done", {"members": ", ".join(sorted(ended))}
-            )
+            log.warning("no supervisor has ended %(members)s: that is done", {"members": ", ".join(sorted(ended))})
         return {broker_of(name) for name in ended if is_store(name)}
 
     def _asked(self, question: Callable[[], Any]) -> Any:

@@ -123,9 +123,7 @@ class StoreStart:
         record.cluster = deed.cluster
         record.plan = replace(record.plan, members=deed.members)
         record.config.check_ports(len(deed.members))
-        log.info(
-            "the cluster %(id)s goes on with %(brokers)s", {"id": deed.cluster, "brokers": ", ".join(deed.stores)}
-        )
+        log.info("the cluster %(id)s goes on with %(brokers)s", {"id": deed.cluster, "brokers": ", ".join(deed.stores)})
 
     def _note_numbers(self, survey: Surveyed) -> None:
         """No name is given twice: neither that of a broker that has left and whose directory is still there."""

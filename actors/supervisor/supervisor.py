@@ -146,9 +146,7 @@ class Supervisor:
         await self._announcer.tell()
         self._begin()
         number = self._supervision.commission.number
-        log.info(
-            "%(member)s has taken over", {"member": self.name, "number": number, "took_ms": _since_ms(began_s)}
-        )
+        log.info("%(member)s has taken over", {"member": self.name, "number": number, "took_ms": _since_ms(began_s)})
 
     def _log_as(self) -> None:
         """Write this process's log as the cluster does, with what is known of both by now."""

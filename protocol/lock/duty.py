@@ -36,9 +36,7 @@ class Duty:
         turn: how often that changed in this term.
     """
 
-    def __init__(
-        self, timing: Timing = DEFAULT_TIMING, told: Sequence[Callable[[str, str, int], None]] = ()
-    ) -> None:
+    def __init__(self, timing: Timing = DEFAULT_TIMING, told: Sequence[Callable[[str, str, int], None]] = ()) -> None:
         self._timing = timing
         self._told = told
         self.name = OWNERSHIP

@@ -76,8 +76,7 @@ class SequencerMachine:
         members: the broker ids; each is a voter of every stream until the streams say otherwise.
         counter: of the first ballot.
         leading: the cluster begins with this one; the others wait until they are asked.
-        timing, limits: the cluster's.
-        observers: are told of what it orders of its own accord.
+        timing, limits: the cluster's; observers: are told of what it orders of its own accord.
 
     Attributes:
         uid, timing, limits: as given.

@@ -31,7 +31,8 @@ class Order:
     """
 
     __slots__ = (
-        "_observers", "ballot", "born", "dirty", "dropped", "lazy", "lazy_at_ms", "members", "patient", "seq", "streams",
+        "_observers", "ballot", "born", "dirty", "dropped", "lazy", "lazy_at_ms", "members", "patient", "seq",
+        "streams",
     )  # fmt: skip
 
     def __init__(

@@ -182,9 +182,7 @@ def test_whoever_interrupts_a_start_hears_that_it_is_undone(
 # ---- `mantamq up`
 
 
-def up(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, *words: str, logs: list[Any] | None = None
-) -> dict[str, Any]:
+def up(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, *words: str, logs: list[Any] | None = None) -> dict[str, Any]:
     """The arguments with which it starts a cluster; none if it starts nothing. `logs`: how it writes its own log."""
     told: dict[str, Any] = {}
     kept = logs if logs is not None else []

@@ -100,8 +100,8 @@ def test_what_changes_nothing_and_what_was_asked_of_an_earlier_life_has_no_line(
 
 
 def test_a_queue_has_its_name_and_its_id(caplog: pytest.LogCaptureFixture):
-    Wired().apply(DeclareQueue("a\nb", {}, durable=True))
-    assert keys(caplog) == {"queue": "a\nb", "id": "a\nb#1", "durable": True}
+    Wired().apply(DeclareQueue("a b", {}, durable=True))
+    assert keys(caplog) == {"queue": "a b", "id": "a b#1", "durable": True}
 
 
 def test_a_store_opens_and_its_disk_fills_up(caplog: pytest.LogCaptureFixture):
