@@ -1,12 +1,12 @@
 """How a process of a cluster writes its log: each record of Python's `logging` is one line, as text or as JSON.
 
-    log.warning("%(member)s has died: %(reason)s", {"member": name, "reason": why})
+    log.warning("%(member)s has died: %(reason)s", {"member": name, "reason": why, "member_host": host})
 
 The one argument of a call is a map: the sentence is made of it, and its values are the line's keys. So a program of a
 user's, whose loggers are its own, reads the same sentences, and nothing is set up there: `set_up` is for processes
 that are ours, the actors' and `mantamq up`'s.
 
-    2026-11-27T09:43:35.120Z WARNING supervisor: b1 has died: its node went host=10.0.0.7
+    2026-11-27T09:43:35.120Z WARNING supervisor: b1 has died: its node went member_host=10.0.0.7
     {"time": "2026-11-27T09:43:35.120Z", "level": "warning", "event": "b1 has died: its node went", "member": "b1", ...}
 
 Whatever is in a name, it is one line, and none that begins like another's: what a terminal would obey is shown as an

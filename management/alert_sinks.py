@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..protocol.errors import LocalError
+from ..protocol.status.alerts import INFO
 from .alert_changes import ENDED, AlertChange
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,12 @@ class LogSink:
                 self._log.info(
                     "alert %(alert)s of %(subject)s has ended after %(lasted_s).0f s: %(reason)s",
                     {"alert": one.name, "subject": one.subject, "lasted_s": change.lasted_s, "reason": change.reason},
+                )
+                continue
+            if one.severity == INFO:
+                self._log.info(
+                    "alert %(alert)s (info) of %(subject)s: %(reason)s; to do: %(todo)s",
+                    {"alert": one.name, "subject": one.subject, "reason": change.reason, "todo": one.todo},
                 )
                 continue
             self._log.warning(

@@ -30,6 +30,9 @@ class Dialler:
         name: the peer that must answer there.
         address: "host:port".
         limits, timing: of its links.
+
+    Attributes:
+        hushed: it is no news any more whether the peer is there.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class Dialler:
         self.name = name
         self.address = address
         self.link: Link | None = None
+        self.hushed = False
         self._host = host
         self._own = own
         self._limits = limits
@@ -76,7 +80,7 @@ class Dialler:
                 if lived and isinstance(error, ConnectionRefusedError):
                     self._host.link_gone(self.name)
                 lived = False
-                if complained != str(error):
+                if complained != str(error) and not self.hushed:
                     complained = str(error)
                     log.warning(
                         "%(member)s cannot reach %(peer)s at %(address)s yet: %(reason)s",

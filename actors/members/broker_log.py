@@ -83,7 +83,7 @@ class BrokerLog(BrokerObserver):
         if reason == CUT_OFF:
             log.warning("clients have to go, for want of a majority: %(reason)s", {"count": count, "reason": reason})
         else:
-            log.info("clients are sent to other brokers: %(reason)s", {"count": count, "reason": reason})
+            log.info("clients have to go: %(reason)s", {"count": count, "reason": reason})
 
     def reading_paused(self, paused: bool) -> None:
         if paused:

@@ -443,7 +443,7 @@ class Shell:
             elif kind is WantSpare:
                 self._on_want_spare()
             elif kind is Retire:
-                self._retire(effect)  # type: ignore[arg-type]
+                self._retire(effect.reason)  # type: ignore[union-attr]
                 return
             elif (deed := self._deeds.get(kind)) is not None:
                 if (input := deed(effect)) is not None:
@@ -471,16 +471,14 @@ class Shell:
     def hush(self) -> None:
         """Nothing that comes in counts any more: the cluster stops, and others that go are no news."""
         self._step = _nothing
+        for dialler in self._diallers.values():
+            dialler.hushed = True
 
-    def _retire(self, effect: Retire) -> None:
+    def _retire(self, reason: str) -> None:
         """The machine's part is over: what it has said still leaves, then this process ends."""
-        reason = effect.reason
-        if effect.left:
-            log.info("%(member)s has left the cluster: %(reason)s", {"member": self.own.name, "reason": reason})
-        else:
-            log.warning("%(member)s retires: %(reason)s", {"member": self.own.name, "reason": reason})
+        log.info("%(member)s retires: %(reason)s", {"member": self.own.name, "reason": reason})
         self.retired = reason
-        self._step = _nothing
+        self.hush()
         for link in self.links.values():
             link.flush()
         # The loop may write only when this iteration is over.

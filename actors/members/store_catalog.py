@@ -45,7 +45,7 @@ def opened(connect: str, folder: str, store: str, catalog: str) -> Catalog:
     except StoreError as error:
         if error.code != CATALOG_MISSING:
             raise
-    log.warning("the catalogue of store %(store)s is made: there was none", {"store": store, "directory": folder})
+    log.info("the catalogue of store %(store)s is made: there was none", {"store": store, "directory": folder})
     return open_catalog(connect, folder, UUID(store), new=True, catalog=catalog)
 
 

@@ -148,7 +148,7 @@ class Healer:
             self._turns.done(name)
 
     async def _heal(self, name: str) -> bool:
-        """Whether something was to be done."""
+        """Whether there is another in its place now."""
         replacer = self._replacer
         if self._record.leaves(name) and not await self._joiner.must_return(name):
             return False
@@ -160,6 +160,7 @@ class Healer:
             await replacer.events()
         elif name == MANAGEMENT:
             await replacer.management()
+            return False  # it says by itself where it is, also when it begins
         elif name not in self._record.book:
             return False
         elif "." not in name:

@@ -89,6 +89,7 @@ class Joiner:
         self._announcer = announcer
         self._dead = dead
         self._task: asyncio.Task[None] | None = None
+        self._began_s = 0.0
 
     @property
     def change(self) -> Change | None:
@@ -181,10 +182,10 @@ class Joiner:
         self._spawn(input.change)
 
     def _spawn(self, change: Change) -> None:
+        self._began_s = time.monotonic()
         self._task = asyncio.get_running_loop().create_task(self._run(change), name=str(change))
 
     async def _run(self, change: Change) -> None:
-        began_s = time.monotonic()
         while self.change is change:
             try:
                 if change.kind == LEAVE and self._record.store_failures.down(change.broker):
@@ -194,9 +195,9 @@ class Joiner:
             except Exception:
                 log.exception("%(change)s: not yet", {"change": str(change), "broker": change.broker})
                 await asyncio.sleep(AGAIN_S)
-        self._tell_end(change, int((time.monotonic() - began_s) * 1000))
 
-    def _tell_end(self, change: Change, took_ms: int) -> None:
+    def _tell_end(self, change: Change) -> None:
+        took_ms = int((time.monotonic() - self._began_s) * 1000)
         broker, error = self._machine.ended.get(change.request, (change.broker, ""))
         if error:
             log.warning(
@@ -206,7 +207,11 @@ class Joiner:
             log.info("%(change)s: it is done", {"change": str(change), "broker": broker, "took_ms": took_ms})
 
     async def _give(self, input: Any) -> None:
-        for deed in self._machine.step(input):
+        change = self.change
+        deeds = self._machine.step(input)
+        if change is not None and self.change is not change:
+            self._tell_end(change)
+        for deed in deeds:
             answer = await self._carry_out(deed)
             if answer is not None:
                 await self._give(answer)

@@ -138,7 +138,7 @@ def test_a_broker_that_sends_all_clients_away_says_so_once(caplog: pytest.LogCap
     machine.connections.close_all("it goes")
     assert told(caplog) == [
         ("WARNING", f"clients have to go, for want of a majority: {CUT_OFF}"),
-        ("INFO", "clients are sent to other brokers: it goes"),
+        ("INFO", "clients have to go: it goes"),
     ]
 
 
