@@ -61,7 +61,7 @@ class SequencerLog(SequencerObserver):
 def _of_queue(queue: str, event: bytes) -> None:
     match decode_event(event):
         case Start() as start:
-            log.debug("the log of queue %(queue)s is adopted", {"queue": queue, "term": start.ballot[0]})
+            log.debug("queue %(queue)s goes on in term %(term)d", {"queue": queue, "term": start.ballot[0]})
         case Rejoin() as rejoin:
             log.debug("queue %(queue)s is up to date at broker %(broker)s", {"queue": queue, "broker": rejoin.voter})
         case _:

@@ -167,7 +167,7 @@ def test_of_queues_it_tells_only_who_looks_closely(caplog: pytest.LogCaptureFixt
     for event in (Start((3, 99)), Rejoin("b1", 9), Evict("b1", 9)):
         log.ordered("q#4", encode_event(event))
     assert told(caplog) == [
-        ("DEBUG", "the log of queue q is adopted"),
+        ("DEBUG", "queue q goes on in term 3"),
         ("DEBUG", "queue q is up to date at broker b1"),
     ]
     caplog.clear()
