@@ -92,7 +92,13 @@ async def test_who_is_gone_is_no_news_once_the_cluster_stops(
     monkeypatch.setattr(dialler, "dial_near", lambda address: None)
     monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", refused)
     owner: Any = None
-    one = Dialler(owner, Credentials("c", b"secret", "b1.r0"), "b1", "127.0.0.1:1", timing=Timing(redial_ms=1))
+    timing, own = Timing(redial_ms=1), Credentials("c", b"secret", "b1.r0")
+    patient = Dialler(owner, own, "b1", "127.0.0.1:1", timing=timing)
+    await tried.acquire()
+    await tried.acquire()
+    assert not caplog.records, "it may be about to be replaced"
+    patient.close()
+    one = Dialler(owner, own, "b1", "127.0.0.1:1", timing=timing, patience_s=0.0)
     await tried.acquire()
     await tried.acquire()
     said = len(caplog.records)
