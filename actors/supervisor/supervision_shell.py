@@ -314,11 +314,11 @@ class SupervisionShell:
         if store is not None:
             record.store_failures.note(broker, store.handle.id, _now_ms(), why)
 
-    async def _died(self, name: str, id: str, error: ActorDied) -> None:
+    async def _died(self, name: str, id: str, how: ActorDied) -> None:
         entry = self._record.book.get(name)
         if entry is None or entry.handle.id != id:
             return
-        self._heard[name] = (str(error).splitlines() or [""])[0]
+        self._heard[name] = (str(how).splitlines() or [""])[0]
         surely = False
         try:
             surely = entry.node in {node.id for node in await asyncio.to_thread(alive_nodes)}
