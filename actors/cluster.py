@@ -23,7 +23,7 @@ from ..protocol.errors import LocalError
 from ..protocol.limits import DEFAULT
 from ..protocol.status.cluster import ClusterStatus
 from ..protocol.status.machines import BrokerStatus
-from .config import ClusterBook, ClusterConfig, EventsConfig, ManagementConfig, StoreConfig, chosen_limits
+from .config import ClusterBook, ClusterConfig, EventsConfig, LogConfig, ManagementConfig, StoreConfig, chosen_limits
 from .ray_control import bound, door, local_ray
 from .ray_control.local_ray import start_ray_head, stop_ray_head
 from .ray_control.placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
@@ -305,6 +305,8 @@ def start_cluster(
     memory_watermark: float = DEFAULT.memory_share,
     management: int | str | None = None,
     alerts_to: str = "",
+    log_format: str = "text",
+    log_level: str = "info",
 ) -> Cluster:
     """Start a cluster and wait until it is ready. With `data` it goes on with what was kept there.
 
@@ -349,6 +351,8 @@ def start_cluster(
         management: port of the page on loopback, beside the first broker; 0: any; "auto": 15672, or any if that is
             taken; None or "off": there is none. `mantamq up` asks for "auto".
         alerts_to: address that the page posts each change of an alert to, as JSON; "": none.
+        log_format: of what the cluster's processes write to their logs: "text", or "json", an object in each line.
+        log_level: "debug", "info", "warning" or "error": what is below it is not written.
 
     Raises:
         LocalError: wrong arguments, no Ray, a cluster there already, or stores that cannot be used: nothing was changed
@@ -361,24 +365,22 @@ def start_cluster(
         management=_page(management, alerts_to),
         rebalance=rebalance, limits=chosen_limits(max_message_bytes, queue_limit, memory_watermark),
         store=_stored(
-            data, container_bytes=container_bytes, containers=containers,
-            reserve_bytes=reserve_bytes, wait_s=wait_s, wait_for=wait_for, restart=restart, catalog=connect,
-            catalog_name=catalog,
+            data, container_bytes=container_bytes, containers=containers, reserve_bytes=reserve_bytes, wait_s=wait_s,
+            wait_for=wait_for, restart=restart, catalog=connect, catalog_name=catalog,
         ),
     )  # fmt: skip
     config.check(max(BROKERS, wait_for) if brokers is None else brokers)
+    placement = _placement(namespace, log_format, log_level)
     owns_ray = _in_ray(address, namespace, num_cpus, say := progress or (lambda text: None))
     config = _fitting(config, bind is None and owns_ray, queue_actors_max is None, brokers or BROKERS)
     try:
         if not (not owns_ray and address != "local" if detached is None else detached):
             config = replace(config, program=bound.this_program())
-        cluster = _started(namespace, Plan.of(brokers or 0, config, _hosts()), say, owns_ray)
+        cluster = _started(placement, Plan.of(brokers or 0, config, _hosts()), say, owns_ray)
     except BaseException:
         if owns_ray:
             ray.shutdown()
         raise
-    if owns_ray:
-        atexit.register(cluster.stop)
     say(f"running: {', '.join(cluster.addresses)}")
     return cluster
 
@@ -392,6 +394,12 @@ def _page(management: int | str | None, alerts_to: str) -> ManagementConfig:
         return ManagementConfig(port=int(management or 0), webhook=alerts_to)
     except ValueError:
         raise LocalError(f"the page's port is a number, auto or off, not {management!r}") from None
+
+
+def _placement(namespace: str, log_format: str, log_level: str) -> Placement:
+    logs = LogConfig(format=log_format, level=log_level, cluster=namespace)
+    logs.check()
+    return Placement(namespace, logs)
 
 
 def _hosts() -> int:
@@ -418,16 +426,18 @@ def _in_ray(address: str | None, namespace: str, num_cpus: int | None, say: Call
     return True
 
 
-def _started(namespace: str, plan: Plan, say: Callable[[str], None], owns_ray: bool) -> Cluster:
-    supervisor = _start_supervisor(namespace)
+def _started(placement: Placement, plan: Plan, say: Callable[[str], None], owns_ray: bool) -> Cluster:
+    supervisor = _start_supervisor(placement)
     try:
         _follow(supervisor, plan, say)
         cluster = Cluster(supervisor, supervisor.call_now("book_now"), owns_ray)
     except BaseException:
         say("ending what was started")  # it takes some seconds, for whoever has interrupted it
         with suppress(LocalError):
-            _stop(supervisor, namespace)
+            _stop(supervisor, placement.namespace)
         raise
+    if owns_ray:
+        atexit.register(cluster.stop)
     for line in cluster.notes:
         say(line)
     return cluster
@@ -561,11 +571,10 @@ def _address(address: str | None) -> str:
     return address or local_ray.recall().get("address") or "auto"
 
 
-def _start_supervisor(namespace: str) -> Handle:
-    placement = Placement(namespace)
+def _start_supervisor(placement: Placement) -> Handle:
     if _there(placement):
         raise LocalError(
-            f"a cluster runs in the Ray namespace {namespace!r} already: use find_cluster(), stop it with "
+            f"a cluster runs in the Ray namespace {placement.namespace!r} already: use find_cluster(), stop it with "
             "`mantamq down`, or choose another namespace"
         )
     _refuse_to_sweep(placement)
@@ -631,7 +640,8 @@ def _stop(supervisor: Handle, namespace: str, stored: Collection[str] = (), now:
         alive = local_ray.wait_gone(list(end.pids.values()), _GONE_S)
         if names := [name for name, pid in end.pids.items() if pid in alive]:
             log.warning(
-                "Ray has ended %s, and their processes (%s) are there after %g s yet: a store is free for the next "
-                "start when its process is gone", ", ".join(names), ", ".join(map(str, alive)), _GONE_S,
-            )  # fmt: skip
+                "Ray has ended %(members)s, and their processes (%(pids)s) are there after %(waited_s)g s yet: a store "
+                "is free for the next start when its process is gone",
+                {"members": ", ".join(names), "pids": ", ".join(map(str, alive)), "waited_s": _GONE_S},
+            )
     return unclean

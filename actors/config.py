@@ -24,6 +24,8 @@ PORTS = 65536
 CONTAINER_BYTES = (512 * 1024, 1024**3)
 """Bounds of the size of a log's container."""
 CONTAINER_UNIT = 4096
+LOG_FORMATS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
 HIDDEN = frozenset({"token", "state", "successor"})
 """Fields that no repr shows, for they are secret or have a secret in them; `Credentials` hides its own."""
 
@@ -45,6 +47,43 @@ def _unpacked(cls: type[Config], packed: bytes) -> Config:
 
 
 # ---- the cluster
+
+
+class LogConfig(Config, frozen=True, kw_only=True):
+    """How the cluster's processes write their logs (`process_logs.py`).
+
+    Attributes:
+        format: "text", or "json": an object in each line.
+        level: "debug", "info", "warning" or "error": what is below it is not written.
+        cluster: the cluster's Ray namespace.
+        host: of the process; "" where that is not known yet.
+    """
+
+    format: str = "text"
+    level: str = "info"
+    cluster: str = ""
+    host: str = ""
+
+    @property
+    def json(self) -> bool:
+        return self.format == "json"
+
+    def check(self) -> None:
+        """Asked when the choice is made.
+
+        Raises:
+            LocalError: there is no such format, or no such level.
+        """
+        if self.format not in LOG_FORMATS:
+            raise LocalError(
+                f"a log is written as {' or '.join(LOG_FORMATS)}, not as {self.format!r} (`mantamq up --log-format`, "
+                "start_cluster(log_format=...))"
+            )
+        if self.level not in LOG_LEVELS:
+            raise LocalError(
+                f"a log's level is one of {', '.join(LOG_LEVELS)}, not {self.level!r} (`mantamq up --log-level`, "
+                "start_cluster(log_level=...))"
+            )
 
 
 class EventsConfig(Config, frozen=True, kw_only=True):
@@ -292,6 +331,7 @@ class MemberConfig(Config, frozen=True, kw_only=True):
         bind: host to listen on.
         peers: peers that it dials when it begins: name -> "host:port".
         limits, timing: of the whole cluster.
+        logs: how it writes its log.
     """
 
     credentials: Credentials
@@ -299,6 +339,7 @@ class MemberConfig(Config, frozen=True, kw_only=True):
     peers: dict[str, str] = {}
     limits: Limits = DEFAULT
     timing: Timing = DEFAULT_TIMING
+    logs: LogConfig = LogConfig()
 
     @property
     def inc(self) -> int:

@@ -30,12 +30,17 @@ class AlertChange(NamedTuple):
     time_s: float
     lasted_s: float = 0.0
 
+    @property
+    def reason(self) -> str:
+        """The alert's text, in one line."""
+        return " ".join(self.alert.text.split())
+
     def line(self) -> str:
         """It in one line."""
         one = self.alert
         if self.kind == ENDED:
-            return f"alert {one.name} of {one.subject} has ended after {self.lasted_s:.0f} s: {_one_line(one.text)}"
-        return f"alert {one.name} ({one.severity}) of {one.subject}: {_one_line(one.text)}; to do: {one.todo}"
+            return f"alert {one.name} of {one.subject} has ended after {self.lasted_s:.0f} s: {self.reason}"
+        return f"alert {one.name} ({one.severity}) of {one.subject}: {self.reason}; to do: {one.todo}"
 
     def plain(self) -> dict[str, Any]:
         """It as plain values, for JSON. "text" is the line, which chat programs show."""
@@ -91,7 +96,3 @@ class AlertChanges:
                 del self._on[key]
                 changes.append(AlertChange(ENDED, known.alert, gone_s, max(0.0, gone_s - known.began_s)))
         return changes
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..protocol.errors import LocalError
+from ..protocol.status.alerts import INFO
 from .alert_changes import ENDED, AlertChange
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,26 @@ class LogSink:
 
     def tell(self, changes: Iterable[AlertChange]) -> None:
         for change in changes:
-            self._log.log(logging.INFO if change.kind == ENDED else logging.WARNING, "%s", change.line())
+            one = change.alert
+            if change.kind == ENDED:
+                self._log.info(
+                    "alert %(alert)s of %(subject)s has ended after %(lasted_s).0f s: %(reason)s",
+                    {"alert": one.name, "subject": one.subject, "lasted_s": change.lasted_s, "reason": change.reason},
+                )
+                continue
+            if one.severity == INFO:
+                self._log.info(
+                    "alert %(alert)s (info) of %(subject)s: %(reason)s; to do: %(todo)s",
+                    {"alert": one.name, "subject": one.subject, "reason": change.reason, "todo": one.todo},
+                )
+                continue
+            self._log.warning(
+                "alert %(alert)s (%(severity)s) of %(subject)s: %(reason)s; to do: %(todo)s",
+                {
+                    "alert": one.name, "severity": one.severity, "subject": one.subject, "reason": change.reason,
+                    "todo": one.todo,
+                },
+            )  # fmt: skip
 
 
 class WebhookSink:
@@ -126,7 +146,10 @@ class WebhookSink:
                 return True
             wait_s = next_wait_s(tried, self._first_wait_s) if again else None
             if wait_s is None:
-                log.error("an alert could not be posted, and is dropped: %s (%s)", why, change.line())
+                log.error(
+                    "an alert could not be posted, and is dropped: %(reason)s (%(change)s)",
+                    {"reason": why, "change": change.line(), "alert": change.alert.name},
+                )
                 return False
             if self._closed.wait(wait_s):
                 return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 
 from .deeds import Audit
@@ -12,6 +11,10 @@ log = logging.getLogger(__name__)
 
 def note(audit: Audit) -> None:
     """Write down a deed, done or refused. Whatever is in its arguments, it is one line."""
-    arguments = json.dumps(audit.arguments, default=str)
-    who = json.dumps([audit.who, audit.address])
-    log.info("%s by %s with %s: %s", audit.what, who, arguments, json.dumps(audit.outcome))
+    log.info(
+        "%(deed)s by %(who)r at %(address)r with %(arguments)r: %(outcome)r",
+        {
+            "deed": audit.what, "who": audit.who, "address": audit.address, "arguments": audit.arguments,
+            "outcome": audit.outcome,
+        },
+    )  # fmt: skip

@@ -78,7 +78,7 @@ class AuditRows:
             rows = [list(row) for row in self._waiting]
             written = await asyncio.to_thread(self._keeper.note, self._stream, self._first, rows)
         except (LocalError, OSError) as error:
-            log.info("deeds are not in the event table yet: %s", first_line(error))
+            log.info("deeds are not in the event table yet: %(reason)s", {"reason": first_line(error)})
             return
         while self._waiting and self._first <= written:
             self._waiting.popleft()

@@ -110,7 +110,7 @@ class Watcher:
         except (MantaError, LocalError, OSError) as error:
             troubles[what] = str(error) or type(error).__name__
         except Exception as error:  # it would end all looks, and what was seen last would be shown as what is
-            log.exception("%s could not be asked for", what)
+            log.exception("%(what)s could not be asked for", {"what": what})
             troubles[what] = f"{type(error).__name__}: {error}"
         return None
 

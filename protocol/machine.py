@@ -256,9 +256,10 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Warn(msgspec.Struct, frozen=True):
-    """Write `text` into this process's log, as a warning: somebody who operates the cluster is to know it."""
+    """Write `text`, of this queue, into this process's log as a warning: who operates the cluster is to know it."""
 
     text: str
+    queue: str = ""
 
 
 Effect = (

@@ -18,6 +18,8 @@ from .near import dial_near
 
 log = logging.getLogger(__name__)
 
+PATIENCE_S = 5.0
+
 _jitter = random.Random()  # of its own: the program we run in may have seeded the common one
 
 
@@ -30,6 +32,11 @@ class Dialler:
         name: the peer that must answer there.
         address: "host:port".
         limits, timing: of its links.
+        patience_s: it is logged that the peer cannot be reached when that has lasted so long: one that has died is
+            told of by its supervisor, and dialled no more soon.
+
+    Attributes:
+        hushed: it is no news any more whether the peer is there.
     """
 
     def __init__(
@@ -40,14 +47,17 @@ class Dialler:
         address: str,
         limits: Limits = DEFAULT,
         timing: Timing = DEFAULT_TIMING,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.name = name
         self.address = address
         self.link: Link | None = None
+        self.hushed = False
         self._host = host
         self._own = own
         self._limits = limits
         self._timing = timing
+        self._patience_s = patience_s
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"dial {name}")
 
     def close(self) -> None:
@@ -60,7 +70,7 @@ class Dialler:
         host, port = self.address.rsplit(":", 1)
         timing = self._timing
         wait_s = first_s = timing.redial_ms / 1000
-        complained = ""
+        complained, missed_s = "", loop.time()
         lived = False
         while True:
             link = Link(self._host, DialOpening(self._own, self.name), self._limits, timing=timing)
@@ -76,14 +86,18 @@ class Dialler:
                 if lived and isinstance(error, ConnectionRefusedError):
                     self._host.link_gone(self.name)
                 lived = False
-                if complained != str(error):
+                patient = self.hushed or loop.time() - missed_s < self._patience_s
+                if complained != str(error) and not patient:
                     complained = str(error)
-                    log.warning("%s cannot reach %s at %s yet: %s", self._own.name, self.name, self.address, error)
+                    log.warning(
+                        "%(member)s cannot reach %(peer)s at %(address)s yet: %(reason)s",
+                        {"member": self._own.name, "peer": self.name, "address": self.address, "reason": error},
+                    )
             else:
                 self.link = link
                 began = loop.time()
                 await lost
-                self.link = None
+                self.link, missed_s = None, loop.time()
                 lived = loop.time() - began > timing.link_lived_ms / 1000
                 if lived:
                     wait_s = first_s

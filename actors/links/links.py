@@ -252,7 +252,16 @@ class Link(asyncio.Protocol):
         out, self.out = self.out, []
         if code:
             self.reason = PeerError(code, text)
-            log.warning("link %s at %s closed: %s: %s", self.who(), self.address, code, text)
+            if self.is_client and code == UNAVAILABLE:  # it is silent; or all are sent away, which is said once
+                log.debug(
+                    "client %(peer)s at %(address)s has to go: %(reason)s",
+                    {"peer": self.who(), "address": self.address, "reason": text},
+                )
+            else:
+                log.warning(
+                    "link %(peer)s at %(address)s closed: %(code)s: %(reason)s",
+                    {"peer": self.who(), "address": self.address, "code": code, "reason": text},
+                )
             out.append(encode_frame(Refused(code, text)))
             if not self._up:
                 self._host.link_refused(self, self.reason)
@@ -337,9 +346,10 @@ class Link(asyncio.Protocol):
         self.peer, self.minor, self.inc = opening.peer, opening.minor, opening.inc
         if not self.is_client and self.minor != MINOR:
             log.warning(
-                "link %s at %s: it speaks protocol %s, this is %s: each skips what only the other knows",
-                self.peer, self.address, spoken(self.minor), spoken(),
-            )  # fmt: skip
+                "link %(peer)s at %(address)s: it speaks protocol %(theirs)s, this is %(ours)s: each skips what only "
+                "the other knows",
+                {"peer": self.peer, "address": self.address, "theirs": spoken(self.minor), "ours": spoken()},
+            )
         self._up = True
         self._host.link_up(self)
         if opening.passed_on is not None:
@@ -362,7 +372,10 @@ class Link(asyncio.Protocol):
                 self.send(_PONG)
             elif type(frame) is Refused:
                 self.reason = PeerError(frame.code, frame.text)
-                log.warning("link %s at %s was closed by its other side: %s", self.peer, self.address, self.reason)
+                log.warning(
+                    "link %(peer)s at %(address)s was closed by its other side: %(reason)s",
+                    {"peer": self.peer, "address": self.address, "reason": self.reason},
+                )
         return [frame for frame in frames if type(frame) not in _OWN]
 
     def _down(self) -> None:

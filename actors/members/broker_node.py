@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,11 +14,10 @@ from ...protocol.status.members import AnyMember, BrokerMember
 from ...protocol.stored.broker import StoredBrokerMachine
 from ..config import BrokerConfig
 from ..supervisor.supervisor_watch import SupervisorWatch, WatchConfig
+from .broker_log import BrokerLog
 from .member import MemberActor
 from .moves import Moves
 from .stream_reader import StreamReader
-
-log = logging.getLogger(__name__)
 
 
 class BrokerNode(MemberActor):
@@ -41,15 +39,17 @@ class BrokerNode(MemberActor):
         """
         member, mine = config.member, self.name + "."
         reader = StreamReader(config.store, self._running)
+        capture = [BrokerCapture(self.name, member.inc, member.timing, member.limits)] if config.events else []
         machine = (StoredBrokerMachine if config.store else BrokerMachine)(
             self.name, member.inc, list(config.voters), config.token, member.limits, blank=config.blank,
             replicas_max=config.replicas_max, timing=member.timing,
-            observers=(BrokerCapture(self.name, member.inc, member.timing, member.limits),) if config.events else (),
+            observers=(BrokerLog(self.name, member.inc), *capture),
         )  # fmt: skip
         machine.connections.cluster = member.credentials.cluster
         shell = self._run(
             machine,
             member,
+            config.token,
             admits=lambda name: name.startswith(mine),
             on_want_spare=lambda: want_spare(self.name),
             deeds={Load: reader.load},
@@ -63,8 +63,7 @@ class BrokerNode(MemberActor):
         return await self._open(member, clients=clients)
 
     async def members(self, addresses: dict[str, str]) -> None:
-        for line in self._moves.heard(addresses, time.time()):
-            log.warning("%s", line)
+        self._moves.heard(addresses, time.time())
         await super().members(addresses)
 
     def report(self) -> AnyMember:

@@ -12,8 +12,12 @@ import signal
 import threading
 import time
 
+from ..config import LogConfig
+from ..process_logs import set_up
 from .shell import DiskFailed, Retired
 
+FIRST_LOGS = LogConfig()
+"""Until an actor is told how the cluster's logs are."""
 FENCE_PERIOD_S = 1.0
 DISK_FAILED = 71
 """The exit code of a store whose disk has failed (`durable.md` 6)."""
@@ -50,12 +54,12 @@ def leave(error: BaseException) -> None:
     os._exit(70)
 
 
-def fence(parent: int) -> None:
+def fence(parent: int, name: str = "", logs: LogConfig = FIRST_LOGS) -> None:
     """End this process when `parent` is no longer its parent. A thread, so that a stuck event loop does not matter.
 
-    What an actor's process logs has a time from here on: else Python prints the bare text.
+    What an actor's process logs has a time, and its name, from here on: else Python prints the bare text.
     """
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    set_up(logs, name)
 
     def watch() -> None:
         while os.getppid() == parent:

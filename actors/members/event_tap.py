@@ -144,10 +144,18 @@ class EventTap(MemberActor):
                         forgot = time.monotonic()
                         where = self._events.directory, writer.directory
                         await asyncio.to_thread(forget_folders, *where, self._limits, now_us)
+                if self._error:
+                    log.info(
+                        "%(member)s keeps events in %(directory)s again",
+                        {"member": self.name, "directory": writer.directory},
+                    )
                 self._error = ""
             except Exception as error:
                 if self._error != str(error):
-                    log.exception("%s cannot keep events in %s", self.name, writer.directory)
+                    log.exception(
+                        "%(member)s cannot keep events in %(directory)s",
+                        {"member": self.name, "directory": writer.directory},
+                    )
                 self._error = str(error)
                 await asyncio.sleep(AGAIN_S)
 
@@ -171,7 +179,10 @@ class EventTap(MemberActor):
                 try:
                     await asyncio.to_thread(writer.roll)
                 except Exception as error:
-                    log.warning("%s could not write the last events: %s", self.name, error)
+                    log.warning(
+                        "%(member)s could not write the last events: %(reason)s",
+                        {"member": self.name, "reason": error},
+                    )
         await super().stop()
 
 

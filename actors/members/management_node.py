@@ -7,6 +7,7 @@ is asked for as a program outside would ask.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,8 @@ from ...protocol.status.machines import ManagementStatus
 from ...protocol.status.members import ManagementMember
 from ..config import ManagementNodeConfig
 from .member import MemberActor
+
+log = logging.getLogger(__name__)
 
 
 class ManagementNode(MemberActor):
@@ -42,12 +45,14 @@ class ManagementNode(MemberActor):
 
         if self._page is not None:
             raise LocalError(f"{self!r} has been started already")
+        self._log_as(config.member, config.token)
         chosen = config.management
         set_metrics = RayMetrics().set if self._fenced else lambda view: None
         there = dashboard() if self._fenced else ""
         page = Page(look, config.brokers, config.token, chosen.webhook, set_metrics, keeper_in(look), there)
         self.addresses = {"peers": await page.start(PlaceOfPage(chosen.host, chosen.port, chosen.elsewhere))}
         self._page = page
+        log.info("the page is at http://%(address)s", {"address": self.addresses["peers"], "pid": os.getpid()})
         return self.addresses
 
     def report(self) -> ManagementMember:

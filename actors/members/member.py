@@ -18,6 +18,7 @@ from ...protocol.machine import Members, Stop, Stopped, Yield, Yielded
 from ...protocol.status.members import KIND_OF_ROLE, AnyMember, MemberStatus
 from ...protocol.supervisor.office import Commission, Office
 from ..config import MemberConfig
+from ..process_logs import set_up
 from . import ending
 from .memory import Gauge, keep_freed_memory
 from .shell import DiskFailed, Machine, Retired, Shell
@@ -66,15 +67,21 @@ class MemberActor:
         self._yielded, self._stopped = asyncio.Event(), asyncio.Event()
         self._left: asyncio.TimerHandle | None = None
         if fenced:
-            ending.fence(os.getppid())
+            ending.fence(os.getppid(), name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"
 
-    def _run(self, machine: Machine, config: MemberConfig, **options: Any) -> Shell:
+    def _log_as(self, config: MemberConfig, token: str = "") -> None:
+        """Write this process's log as the cluster does. `token`: a secret that is not to be in it."""
+        if self._fenced:
+            set_up(config.logs, self.name, [token])
+
+    def _run(self, machine: Machine, config: MemberConfig, token: str = "", **options: Any) -> Shell:
         """Make the shell; call from the event loop."""
         if self.shell is not None:
             raise LocalError(f"{self!r} has been started already")
+        self._log_as(config, token)
         # What importing Ray left behind never dies: the collector need not walk it while messages wait.
         gc.collect()
         gc.freeze()
@@ -108,6 +115,10 @@ class MemberActor:
     async def _open(self, config: MemberConfig, **listening: str) -> dict[str, str]:
         """Listen for peers, and dial those that are there; returns the addresses, with those that listen already."""
         self.addresses = {"peers": await self._running().listen_peers(config.bind), **listening}
+        log.info(
+            "%(member)s has started",
+            {"member": self.name, "pid": os.getpid(), "inc": config.inc, "address": self.addresses["peers"]},
+        )
         await self.meet(config.peers)
         return self.addresses
 
@@ -239,7 +250,7 @@ class MemberActor:
     def _left_over(self) -> None:
         """Who stops the cluster has ended in the middle of it. This process has said its last word: only another one in
         its place can go on."""
-        log.warning("%s: the stop of the cluster has come to nothing: this process ends", self.name)
+        log.warning("%(member)s: the stop of the cluster has come to nothing: this process ends", {"member": self.name})
         self._leave()
 
     async def hush(self) -> None:

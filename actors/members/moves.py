@@ -22,21 +22,18 @@ class Moves:
         self._known: dict[str, str] = {}
         self._moves: dict[str, tuple[str, str, float]] = {}
 
-    def heard(self, addresses: Mapping[str, str], now_s: float) -> list[str]:
-        """Where clients connect to the brokers now; returns what has changed, in words.
+    def heard(self, addresses: Mapping[str, str], now_s: float) -> None:
+        """Where clients connect to the brokers now.
 
         Args:
             addresses: broker -> "host:port"; who is not in it takes no clients now.
             now_s: Unix time, in seconds.
         """
-        said: list[str] = []
         for broker, address in addresses.items():
             before = self._known.get(broker, address)
             self._known[broker] = address
             if before != address:
                 self._moves[broker] = (before, address, now_s)
-                said.append(f"broker {broker} has moved: clients connect to {address}, it was {before} before")
-        return said
 
     def report(self, now_s: float) -> dict[str, MoveStatus]:
         """Broker -> its last move; none that is long ago."""

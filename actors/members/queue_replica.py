@@ -37,7 +37,7 @@ class QueueReplica(MemberActor):
         return await self._open(member)
 
     def _warn(self, effect: Warn) -> None:
-        log.warning("%s: %s", self.name, effect.text)
+        log.warning("%(member)s: %(alert)s", {"member": self.name, "alert": effect.text, "queue": effect.queue})
 
     async def digests(self) -> dict[str, tuple[int, int]]:
         """Queue id -> (how far its stream is applied, checksum of its state): equal on all replicas at equal places."""

@@ -7,6 +7,7 @@ import time
 from ...protocol.sequencer.machine import SequencerMachine
 from ..config import SequencerConfig
 from .member import MemberActor
+from .sequencer_log import SequencerLog
 
 
 class Sequencer(MemberActor):
@@ -14,8 +15,9 @@ class Sequencer(MemberActor):
         """Start listening; returns the addresses."""
         member = config.member
         machine = SequencerMachine(
-            member.inc, list(config.voters), leading=config.leading, timing=member.timing, limits=member.limits
-        )
+            member.inc, list(config.voters), leading=config.leading, timing=member.timing, limits=member.limits,
+            observers=(SequencerLog(self.name),),
+        )  # fmt: skip
         self._run(machine, member)
         return await self._open(member)
 

@@ -170,7 +170,7 @@ class Shell:
         except ValueError:
             pass  # a host's name: what it stands for is not known here
         except LocalError as error:
-            log.info("clients on this machine use %s: %s", address, error)
+            log.info("clients on this machine use %(address)s: %(reason)s", {"address": address, "reason": error})
         return address
 
     async def _listen(self, factory: Callable[[], Link], host: str, port: int) -> str:
@@ -320,7 +320,10 @@ class Shell:
             if not link.is_client:
                 self.fail(error)
                 return
-            log.exception("%s: a frame of client %s at %s broke this broker", self.own.name, peer, link.address)
+            log.exception(
+                "%(member)s: a frame of client %(client)s at %(address)s broke this broker",
+                {"member": self.own.name, "client": peer, "address": link.address},
+            )
             link.close(INTERNAL, f"the broker failed on this connection's input ({type(error).__name__}): see its log")
         if alone:
             self._flush()
@@ -468,12 +471,14 @@ class Shell:
     def hush(self) -> None:
         """Nothing that comes in counts any more: the cluster stops, and others that go are no news."""
         self._step = _nothing
+        for dialler in self._diallers.values():
+            dialler.hushed = True
 
     def _retire(self, reason: str) -> None:
         """The machine's part is over: what it has said still leaves, then this process ends."""
-        log.warning("%s retires: %s", self.own.name, reason)
+        log.info("%(member)s retires: %(reason)s", {"member": self.own.name, "reason": reason})
         self.retired = reason
-        self._step = _nothing
+        self.hush()
         for link in self.links.values():
             link.flush()
         # The loop may write only when this iteration is over.
@@ -485,7 +490,10 @@ class Shell:
             return
         if not isinstance(error, Retired):
             what = "the disk failed" if isinstance(error, DiskFailed) else "the machine broke"
-            log.critical("%s: %s, and this process stops", self.own.name, what, exc_info=error)
+            log.critical(
+                "%(member)s: %(what)s, and this process stops",
+                {"member": self.own.name, "what": what, "reason": error}, exc_info=error,
+            )  # fmt: skip
         self.failure = error
         self._stopped = True
         self._step = _nothing

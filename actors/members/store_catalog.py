@@ -45,7 +45,7 @@ def opened(connect: str, folder: str, store: str, catalog: str) -> Catalog:
     except StoreError as error:
         if error.code != CATALOG_MISSING:
             raise
-    log.warning("the catalogue of store %s is made: there was none", store)
+    log.info("the catalogue of store %(store)s is made: there was none", {"store": store, "directory": folder})
     return open_catalog(connect, folder, UUID(store), new=True, catalog=catalog)
 
 
@@ -155,11 +155,16 @@ class CatalogWriter:
             self._catalog.save(record)
         except (StoreError, PeerError) as error:
             if error.text != self.trouble:
-                log.warning("the catalogue was not saved, and the transaction log keeps what it lacks: %s", error.text)
+                log.warning(
+                    "the catalogue was not saved, and the transaction log keeps what it lacks: %(reason)s",
+                    {"reason": error.text},
+                )
             self.trouble = error.text
             with self._change:
                 self._next = self._next or (low, payload)
         else:
+            if self.trouble:
+                log.info("the catalogue is saved again", {"index": record.index})
             self.trouble, self.index = "", record.index
             self._saved(low)
         return time.monotonic() - begun_s

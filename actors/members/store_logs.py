@@ -132,14 +132,20 @@ class StoreLogs:
         """Keep what is damaged, and what stands behind it, before the log goes on."""
         found, aside = self.found[name], f"{self.directory.folder}/{ASIDE}/{name}"
         hurt = sorted(stream for stream, place in found.index.streams.items() if place.hurt)
-        text = f"{self._folder(name)}: {self._damage(name)}; touched: {', '.join(hurt) or 'streams without records'}"
         try:
             first = found.index.damage[0][0]
             copied = copy_aside(self._files, self._folder(name), aside, first, found.container_bytes)
         except OSError as error:
-            logger.critical("%s. It could not be copied aside: %s", text, error)
+            kept = f"It could not be copied aside: {error}"
         else:
-            logger.critical("%s. Copied aside: %s", text, ", ".join(copied) or "nothing new")
+            kept = f"Copied aside: {', '.join(copied) or 'nothing new'}"
+        logger.critical(
+            "%(directory)s: %(damage)s; touched: %(streams)s. %(kept)s",
+            {
+                "directory": self._folder(name), "damage": self._damage(name), "kept": kept,
+                "streams": ", ".join(hurt) or "streams without records",
+            },
+        )  # fmt: skip
 
     def joined(self) -> bool:
         """Whether the store is blank no more, by the cluster stream's log; `store.json` says so, too, from then on."""
@@ -212,7 +218,10 @@ class StoreLogs:
                 if isinstance(one, int):
                     yield one
                 elif one not in old:
-                    logger.critical("%s: rot from %d to %d, written anew by who keeps it", self._folder(name), *one)
+                    logger.critical(
+                        "%(directory)s: rot from %(first)d to %(behind)d, written anew by who keeps it",
+                        {"directory": self._folder(name), "first": one[0], "behind": one[1]},
+                    )
                     yield Rotten(name, *one)
 
     def space(self) -> DiskSpace:

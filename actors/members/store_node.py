@@ -7,6 +7,7 @@ commit). A failed one ends the process at once, with nothing answered, and with 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 import uuid
 from collections.abc import Iterator
@@ -33,6 +34,8 @@ from .store_look import StorePlace, look_at, refused_word
 
 if TYPE_CHECKING:
     from ...store.catalog.catalog import Catalog
+
+log = logging.getLogger(__name__)
 
 LOCK_S = 2.0
 IDLE_S = 0.25
@@ -89,6 +92,7 @@ class StoreNode(MemberActor):
 
     async def look(self, config: StoreNodeConfig) -> dict[str, Any]:
         """Say what is there (`StoreWord`), also where it is refused. Nothing is locked or changed."""
+        self._log_as(config.member)
         place, chosen = StorePlace(config.broker, config.node, config.member.credentials.cluster), config.store
         try:
             word = await asyncio.to_thread(look_at, self._files, chosen, place)
@@ -127,6 +131,7 @@ class StoreNode(MemberActor):
             StoreRefused: it cannot be used, and why.
         """
         member, chosen = config.member, config.store
+        self._log_as(member)
         try:
             logs = await self._unlocked(config)
             cluster = member.credentials.cluster
@@ -258,6 +263,7 @@ class StoreNode(MemberActor):
         """The whole cluster stops, and its keepers have stopped: the logs end here, and the store is clean."""
         await self._write_down(shutdown)
         await asyncio.to_thread(self._running_logs().close_clean, shutdown)
+        log.info("%(member)s is closed clean", {"member": self.name, "shutdown": shutdown})
 
     async def stop(self) -> None:
         """Close all, and give the lock back. The store stays as it is: dirty, if it was not closed."""

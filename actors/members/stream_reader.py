@@ -80,5 +80,8 @@ class StreamReader:
                     del found[-FREED:]
                 return loaded
         except StoreError as error:
-            log.critical("%s: the log of %s is of no use: %s", self._folder, wanted.stream, error.text)
+            log.critical(
+                "%(directory)s: the log of %(stream)s is of no use: %(reason)s",
+                {"directory": self._folder, "stream": wanted.stream, "reason": error.text},
+            )
             return Loaded(wanted.stream, [], hurt=True)

@@ -36,6 +36,9 @@ async def watch(program: str, end: Callable[[], Awaitable[None]]) -> None:
             if await asyncio.to_thread(over, program):
                 break
         except Exception as error:
-            log.warning("whether the program of this cluster is there cannot be told: %r", error)
-    log.info("the program of this cluster has ended, and so does the cluster")
+            log.warning(
+                "whether the program of this cluster is there cannot be told: %(reason)r",
+                {"reason": error, "program": program},
+            )
+    log.info("the program of this cluster has ended, and so does the cluster", {"program": program})
     await end()

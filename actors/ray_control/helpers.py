@@ -55,7 +55,10 @@ def give_way(processes: Iterable[psutil.Process]) -> list[int]:
                     _idle(process.pid)
                     found.append(process.pid)
                 except OSError as error:
-                    log.info("%d, a helper of Ray's, does not give way: %s", process.pid, error)
+                    log.debug(
+                        "%(pid)d, a helper of Ray's, does not give way: %(reason)s",
+                        {"pid": process.pid, "reason": error},
+                    )
     return found
 
 

@@ -199,7 +199,7 @@ def start_ray_head(dashboard: bool = True, num_cpus: int | None = None, host: st
                 f"a Ray head of ours runs at {address}: use it (`mantamq up --address {address}`), or stop it with "
                 "`mantamq down`"
             )
-        log.warning("our Ray head has died: ending %d processes that it has left", len(left))
+        log.warning("our Ray head has died: ending %(count)d processes that it has left", {"count": len(left)})
         _end(left)
     environment = _ENVIRONMENT | {"RAY_AUTH_MODE": "token"} | dict(os.environ)
     environment |= java_on_path(environment)

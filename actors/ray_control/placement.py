@@ -28,6 +28,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ...protocol.errors import LocalError
 from ...protocol.supervisor.layout import Node
+from ..config import LogConfig
 from .ray_handles import Handle
 
 PREFIX = "manta/"
@@ -37,6 +38,7 @@ number: ``supervisor4``."""
 BROKER_RESOURCE = "manta_broker"
 """Nodes that offer this custom resource carry the brokers; if none does, all nodes do."""
 ACTOR_CPUS = 0.01
+DEFAULT_LOGS = LogConfig()
 KILL_S = 3.0
 
 
@@ -99,9 +101,11 @@ class Placement:
 
     Attributes:
         namespace: Ray namespace; one cluster each.
+        logs: how they write their logs.
     """
 
     namespace: str
+    logs: LogConfig = DEFAULT_LOGS
 
     def actor(self, cls: type, name: str, node: str, *args: Any) -> Handle:
         """Start an actor of `cls` on the Ray node `node`. Returns at once; `verify` when it matters that it runs."""

@@ -4,6 +4,7 @@ whether it is needed (`supervisor_watch.py`)."""
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import Any
 
@@ -19,6 +20,8 @@ from .record import ClusterRecord
 from .supervisor_state import SupervisorState
 from .supervisor_watch import WatchConfig
 from .tasks import Tasks
+
+log = logging.getLogger(__name__)
 
 TELL_S = 5.0
 ASK_S = 2.0
@@ -118,6 +121,10 @@ class Announcer:
                 joined = isinstance(machine, BrokerStatus) and not machine.blank and machine.returning is not True
                 if joined and not record.leaves(broker):
                     record.book.change(broker, serving=True)
+                    log.info(
+                        "broker %(broker)s takes clients at %(address)s",
+                        {"broker": broker, "address": entry.clients, "broker_host": entry.host},
+                    )
                     await self.tell()
                     return
             except ActorGone:

@@ -47,7 +47,7 @@ class CleanStop:
         stores = [store_of(broker) for broker in brokers if broker not in late]
         late.update(map(broker_of, await self._each(stores, "close", shutdown, timeout_s=self._close_s)))
         if late:
-            log.warning("not closed clean: %s", ", ".join(sorted(late)))
+            log.warning("not closed clean: %(brokers)s", {"brokers": ", ".join(sorted(late))})
         return sorted(late)
 
     async def _each(self, names: list[str], order: str, *args: str, timeout_s: float) -> list[str]:
@@ -56,5 +56,5 @@ class CleanStop:
         done = await asyncio.gather(*calls, return_exceptions=True)
         failed = {name: why for name, why in zip(names, done, strict=True) if isinstance(why, BaseException)}
         for name, why in failed.items():
-            log.warning("%s: %s did not: %s", order, name, why)
+            log.warning("%(order)s: %(member)s did not: %(reason)s", {"order": order, "member": name, "reason": why})
         return list(failed)

@@ -79,7 +79,7 @@ class ClusterStart:
         record, launcher = self._record, self._launcher
         swept = self._placement.sweep()
         if swept:
-            log.warning("killed what an earlier cluster left behind: %s", ", ".join(swept))
+            log.warning("killed what an earlier cluster left behind: %(members)s", {"members": ", ".join(swept)})
             await self._names_free(NAMES_S)
         if record.config.store.data:
             await self._find_stores()
@@ -165,9 +165,11 @@ class ClusterStart:
         ):
             raise error
         self._gone.add(broker)
-        text = f"the cluster has started without {broker}, which is started again: {error}"
-        self._record.notes.append(text)
-        log.warning("%s", text)
+        self._record.notes.append(f"the cluster has started without {broker}, which is started again: {error}")
+        log.warning(
+            "the cluster has started without %(broker)s, which is started again: %(reason)s",
+            {"broker": broker, "reason": error},
+        )
 
     async def _within(self, begins: Awaitable[None], broker: str) -> None:
         """Let a process of a broker begin; of one that has ended again the broker is done without."""

@@ -115,36 +115,43 @@ class Healer:
 
     async def _replace(self, name: str) -> None:
         again = broker_of(name) if is_store(name) else name
+        began_s = time.monotonic()
         try:
             await self._shell.confirmed()
-            await self._heal(name)
+            if await self._heal(name):
+                took_ms = int((time.monotonic() - began_s) * 1000)
+                log.info("%(member)s is replaced", {"member": name, "took_ms": took_ms})
             self._shell.unready.discard(name)
         except PageDown as error:
             wait_s = self._record.page_starts.wait_ms(_now_ms()) / 1000
-            log.warning("the page could not start, and is tried again in %.0f s: %s", wait_s, error)
+            log.warning(
+                "the page could not start, and is tried again in %(wait_s).0f s: %(reason)s",
+                {"wait_s": wait_s, "reason": error},
+            )
             self._turns.add(again)
         except NotYet:
             await asyncio.sleep(self._supervision.timing.replace_again_ms / 1000)
             self._turns.add(again)
         except LeftAlone as error:
             self._shell.unready.discard(name)
-            log.warning("%s: it is looked at again", error)
+            log.warning("%(reason)s: it is looked at again", {"member": name, "reason": error})
             await asyncio.sleep(self._supervision.timing.replace_again_ms / 1000)
             if self._supervision.gone(name):
                 self._turns.add(again)
             elif name in self._record.book.of("BrokerNode"):
                 self._announcer.serve_when_joined(name)
         except Exception:
-            log.exception("%s could not be replaced yet", name)
+            log.exception("%(member)s could not be replaced yet", {"member": name})
             await asyncio.sleep(self._supervision.timing.replace_again_ms / 1000)
             self._turns.add(again)
         finally:
             self._turns.done(name)
 
-    async def _heal(self, name: str) -> None:
+    async def _heal(self, name: str) -> bool:
+        """Whether there is another in its place now."""
         replacer = self._replacer
         if self._record.leaves(name) and not await self._joiner.must_return(name):
-            return
+            return False
         if is_sequencer(name):
             await replacer.sequencer(name)
         elif is_ownership(name):
@@ -153,14 +160,16 @@ class Healer:
             await replacer.events()
         elif name == MANAGEMENT:
             await replacer.management()
+            return False  # it says by itself where it is, also when it begins
         elif name not in self._record.book:
-            return
+            return False
         elif "." not in name:
-            await replacer.broker(name)
+            return await replacer.broker(name)
         elif is_store(name):
-            await replacer.broker(broker_of(name))
+            return await replacer.broker(broker_of(name))
         else:
-            await replacer.replica(name)
+            return await replacer.replica(name)
+        return True
 
 
 def _now_ms() -> int:

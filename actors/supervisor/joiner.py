@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -88,6 +89,7 @@ class Joiner:
         self._announcer = announcer
         self._dead = dead
         self._task: asyncio.Task[None] | None = None
+        self._began_s = 0.0
 
     @property
     def change(self) -> Change | None:
@@ -171,14 +173,16 @@ class Joiner:
         """Go on with what another Supervisor began."""
         self._machine.step(Resumed(change, ended))
         if change is not None:
-            log.warning("going on: %s", change)
+            log.info("going on: %(change)s", {"change": str(change), "broker": change.broker})
             self._spawn(change)
 
     async def _begin(self, input: Begin) -> None:
         await self._give(input)
+        log.info("%(change)s: it has begun", {"change": str(input.change), "broker": input.change.broker})
         self._spawn(input.change)
 
     def _spawn(self, change: Change) -> None:
+        self._began_s = time.monotonic()
         self._task = asyncio.get_running_loop().create_task(self._run(change), name=str(change))
 
     async def _run(self, change: Change) -> None:
@@ -189,11 +193,25 @@ class Joiner:
                 await self._give(await self._looked(change.broker))
                 await asyncio.sleep(LOOK_S)
             except Exception:
-                log.exception("%s: not yet", change)
+                log.exception("%(change)s: not yet", {"change": str(change), "broker": change.broker})
                 await asyncio.sleep(AGAIN_S)
 
+    def _tell_end(self, change: Change) -> None:
+        took_ms = int((time.monotonic() - self._began_s) * 1000)
+        broker, error = self._machine.ended.get(change.request, (change.broker, ""))
+        if error:
+            log.warning(
+                "%(change)s: it has failed: %(reason)s", {"change": str(change), "broker": broker, "reason": error}
+            )
+        else:
+            log.info("%(change)s: it is done", {"change": str(change), "broker": broker, "took_ms": took_ms})
+
     async def _give(self, input: Any) -> None:
-        for deed in self._machine.step(input):
+        change = self.change
+        deeds = self._machine.step(input)
+        if change is not None and self.change is not change:
+            self._tell_end(change)
+        for deed in deeds:
             answer = await self._carry_out(deed)
             if answer is not None:
                 await self._give(answer)
@@ -261,7 +279,7 @@ class Joiner:
                 await self._launcher.introduce(broker, names, record.plan.port(broker))
                 self._announcer.serve_when_joined(broker)
             except Exception:
-                log.exception("broker %s does not start as it should: once more", broker)
+                log.exception("broker %(broker)s does not start as it should: once more", {"broker": broker})
                 self._dead(broker)
 
     async def _drain(self, broker: str) -> BrokerDrained | None:

@@ -167,6 +167,7 @@ class Launcher:
         return MemberConfig(
             credentials=Credentials(record.cluster, record.secret, name, inc),
             bind=chosen.bind or record.book[name].host, peers=peers or {}, limits=chosen.limits, timing=chosen.timing,
+            logs=replace(self._placement.logs, host=record.book[name].host),
         )  # fmt: skip
 
     async def look(self, broker: str, cluster: str = "") -> StoreWord:
@@ -262,7 +263,7 @@ class Launcher:
             await self.verify(name, SPARE_S)
             await self.start_replica(name)
         except Exception:
-            log.exception("no queue replica %s for broker %s", name, broker)
+            log.exception("no queue replica %(member)s for broker %(broker)s", {"member": name, "broker": broker})
             if name in self._record.book:
                 self.drop(name)
             return False

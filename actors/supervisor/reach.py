@@ -46,5 +46,6 @@ class Reach:
             self.heard(node)
         silent = [node for node in nodes if node.id in unsure and node.id not in found]
         if silent:
-            log.warning("nothing is started on %s: Ray's node does not answer", ", ".join(node.host for node in silent))
+            hosts = ", ".join(node.host for node in silent)
+            log.warning("nothing is started on %(hosts)s: Ray's node does not answer", {"hosts": hosts})
         return [node for node in nodes if node not in silent] or list(nodes)

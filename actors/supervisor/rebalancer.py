@@ -152,7 +152,7 @@ class Rebalancer:
         if found is not None and found[1]:
             await self._start(*found)
         elif found is not None:
-            log.warning("%s shares the host of its fellow: it is replaced elsewhere", found[0])
+            log.info("%(member)s shares the host of its fellow: it is replaced elsewhere", {"member": found[0]})
             self._dead(found[0])
 
     def _astray(self, nodes: list[Node], leading: str = "", duty: str = "") -> tuple[str, str] | None:
@@ -165,7 +165,10 @@ class Rebalancer:
 
     async def _start(self, broker: str, host: str) -> None:
         record = self._record
-        log.warning("brokers are not spread over the hosts: %s is to leave for one on %s", broker, host)
+        log.info(
+            "brokers are not spread over the hosts: %(broker)s is to leave for one on %(new_host)s",
+            {"broker": broker, "new_host": host},
+        )
         node = emptiest([node for node in self.nodes if node.host == host], record.book.places_of_brokers())
         record.plan = replace(record.plan, moving=(broker, len(record.plan.members)))
         try:

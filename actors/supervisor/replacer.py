@@ -12,6 +12,7 @@ a replica   none, if the broker has enough of them
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 
@@ -28,6 +29,8 @@ from .nodes import Nodes
 from .orders import Orders
 from .record import ClusterRecord
 from .store_homes import StoreHomes
+
+log = logging.getLogger(__name__)
 
 
 class Replacer:
@@ -124,18 +127,21 @@ class Replacer:
         starts.began(_now_ms())
         await self._announcer.tell()
 
-    async def replica(self, name: str) -> None:
-        book = self._record.book
+    async def replica(self, name: str) -> bool:
+        """Whether another has come: its broker may have enough of them."""
+        book, another = self._record.book, False
         broker = broker_of(name)
         await self._launcher.end(name)
         book.pop(name, None)
         await self._orders.give_all([n for n in book.replicas() if broker_of(n) != broker], "part", [name])
         if broker in book and broker not in self._turns and len(book.replicas(broker)) < self._record.config.spares + 1:
-            await self._launcher.add_replica(broker)
+            another = await self._launcher.add_replica(broker)
         await self._announcer.tell()
+        return another
 
-    async def broker(self, broker: str) -> None:
-        """The broker, its store and its replicas begin again: blank, or with what the store has."""
+    async def broker(self, broker: str) -> bool:
+        """The broker, its store and its replicas begin again: blank, or with what the store has. False: it is left
+        down."""
         book, stored = self._record.book, bool(self._record.config.store.data)
         old = book[broker]
         replicas = book.replicas(broker)
@@ -151,8 +157,10 @@ class Replacer:
         await self._orders.give_all(book.replicas(), "part", replicas)
         if self._record.store_failures.down(broker):
             book.change(broker, peers="")  # nobody is there
+            why = self._record.store_failures.down(broker)
+            log.error("broker %(broker)s is not started any more: %(reason)s", {"broker": broker, "reason": why})
             await self._announcer.tell()
-            return
+            return False
         node = await (self._homes.of(broker) if stored else self._nodes.for_broker(old.node))
         stays = node.host == old.host
         port = int(old.clients.rsplit(":", 1)[1]) if old.clients and stays else self._record.plan.port(broker)
@@ -161,11 +169,17 @@ class Replacer:
         names = await self._launcher.launch_broker(broker, node, max(self._record.config.spares, len(replicas)))
         try:
             await self._launcher.introduce(broker, names, port)
+            if old.clients not in ("", address := book[broker].clients):
+                log.warning(
+                    "broker %(broker)s has moved: clients connect to %(address)s, it was %(before)s before",
+                    {"broker": broker, "address": address, "before": old.clients},
+                )
             self._announcer.serve_when_joined(broker)
         except BaseException:
             for name in [name for name in book.group(broker) if name != broker]:
                 book.pop(name).handle.kill()
             raise
+        return True
 
 
 def _now_ms() -> int:

@@ -93,9 +93,11 @@ class Shutdown:
                 time.sleep(LOOK_S)
 
     def _tell(self, supervisor: Handle, error: LocalError) -> None:
-        if (text := f"{supervisor.name} has not stopped the cluster: {error}") != self._told:
+        if (text := f"{supervisor.name}: {error}") != self._told:
             self._told = text
-            log.warning("%s", text)
+            log.warning(
+                "%(member)s has not stopped the cluster: %(reason)s", {"member": supervisor.name, "reason": error}
+            )
 
     def _by(self, supervisor: Handle, now: bool) -> tuple[list[str], Collection[str]]:
         """Have a supervisor stop it, then end that; returns who has no clean store, and whom it knew."""
@@ -113,7 +115,10 @@ class Shutdown:
         try:
             return supervisor.call_now("unclean", timeout_s=STOP_S)
         except Exception as error:  # of an older version Ray's handle knows no such method
-            log.warning("%s does not say which stores are clean: %r", supervisor.name, error)
+            log.warning(
+                "%(member)s does not say which stores are clean: %(reason)r",
+                {"member": supervisor.name, "reason": error},
+            )
             return sorted(self._stored.union(broker_of(name) for name in book.pids if is_store(name)))
 
     def _end_what_is_left(self, known: Collection[str] = ()) -> set[str]:
@@ -141,7 +146,7 @@ class Shutdown:
             ended.update(names)
             time.sleep(LOOK_S)
         if ended := ended.difference(known):
-            log.warning("no supervisor has ended %s: that is done", ", ".join(sorted(ended)))
+            log.warning("no supervisor has ended %(members)s: that is done", {"members": ", ".join(sorted(ended))})
         return {broker_of(name) for name in ended if is_store(name)}
 
     def _asked(self, question: Callable[[], Any]) -> Any:

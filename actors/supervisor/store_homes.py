@@ -64,11 +64,19 @@ class StoreHomes:
         now_s = self._now()
         missed_s = self._missed_s.setdefault(broker, now_s)
         where = f"the host of broker {broker}'s store ({entry.host or 'not known'}) does not answer"
+        if now_s == missed_s:
+            log.warning(
+                "%(where)s: it is waited for, for %(wait_s)g s in all",
+                {"where": where, "broker": broker, "wait_s": wait_s},
+            )
         if now_s - missed_s < wait_s:
             self.awaited[broker] = f"{where}: it is waited for ({wait_s:g} s in all), then {broker} begins elsewhere"
             raise NotYet(self.awaited[broker])
         node = await self._nodes.for_broker("")
-        log.warning("%s for %g s: %s begins on %s, without what it had", where, wait_s, broker, node.host)
+        log.warning(
+            "%(where)s for %(waited_s)g s: %(broker)s begins on %(new_host)s, without what it had",
+            {"where": where, "waited_s": wait_s, "broker": broker, "new_host": node.host},
+        )
         self._found(broker)
         return node
 

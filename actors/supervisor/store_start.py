@@ -100,7 +100,7 @@ class StoreStart:
                 )
             if deed.text != told:
                 told = self._record.stage = deed.text
-                log.warning("%s", told)
+                log.warning("stores are waited for: %(reason)s", {"reason": told})
             await asyncio.sleep(self._look_s)
         self._record.notes += [one.text for one in verdict.refused]
         self._note_numbers(survey)
@@ -123,7 +123,7 @@ class StoreStart:
         record.cluster = deed.cluster
         record.plan = replace(record.plan, members=deed.members)
         record.config.check_ports(len(deed.members))
-        log.warning("the cluster %s goes on with %s", deed.cluster, ", ".join(deed.stores))
+        log.info("the cluster %(id)s goes on with %(brokers)s", {"id": deed.cluster, "brokers": ", ".join(deed.stores)})
 
     def _note_numbers(self, survey: Surveyed) -> None:
         """No name is given twice: neither that of a broker that has left and whose directory is still there."""

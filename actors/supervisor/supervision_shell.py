@@ -98,6 +98,7 @@ class SupervisionShell:
         self._polling = False
         self._elected = asyncio.Event()
         self._endings: dict[str, asyncio.Future[None]] = {}
+        self._heard: dict[str, str] = {}  # actor -> how it has died, by Ray
         self._seen: dict[str, frozenset[str]] = {}  # broker -> whom it had links to when it was asked last
 
     def begin(self) -> None:
@@ -145,7 +146,7 @@ class SupervisionShell:
         elif kind is Resign:
             self._resign(deed.reason)
         elif kind is Replace:
-            log.warning("%s %s: replacing it", deed.name, deed.why)
+            self._tell_loss(deed.name, deed.why)
             self._turns.add(deed.name)
         elif kind is TellEnd:
             self._tasks.spawn(self._tell_end(deed.name, deed.outside))
@@ -154,9 +155,20 @@ class SupervisionShell:
         elif kind is ProcessGone:
             self._finish(deed.name, None)
         elif kind is Spared:
-            log.warning("%s is left alone: %s", deed.name, deed.why)
+            log.warning("%(member)s is left alone: %(reason)s", {"member": deed.name, "reason": deed.why})
             self._turns.drop(deed.name)
             self._finish(deed.name, LeftAlone(f"{deed.name} is not ended: {deed.why}"))
+
+    def _tell_loss(self, name: str, why: str) -> None:
+        entry, heard = self._record.book.get(name), self._heard.pop(name, "")
+        if self._record.leaves(name):
+            log.info("%(member)s %(reason)s, as its broker leaves", {"member": name, "reason": why})
+            return
+        host = entry.host if entry is not None else ""
+        log.warning(
+            "%(member)s %(reason)s: replacing it",
+            {"member": name, "reason": why, "ray_says": heard, "member_host": host},
+        )
 
     def _finish(self, name: str, error: Exception | None) -> None:
         waits = self._endings.pop(name, None)
@@ -189,7 +201,7 @@ class SupervisionShell:
             else:
                 await self._watch_one(name)
         except Exception:
-            log.exception("asking %s failed", name)
+            log.exception("asking %(member)s failed", {"member": name})
         finally:
             self._asking.discard(name)
 
@@ -230,8 +242,8 @@ class SupervisionShell:
         try:
             giver = tuple(self._supervision.commission)
             found = await handle.call("confirm", giver, elected, timeout_s=CONFIRM_S)
-        except ActorDied:
-            await self._died(broker, handle.id)
+        except ActorDied as error:
+            await self._died(broker, handle.id, error)
             return
         except LocalError:
             self._give(Silent(broker, asked_ms))
@@ -254,8 +266,8 @@ class SupervisionShell:
         asked_ms, handle = _now_ms(), entry.handle
         try:
             answer = await handle.call("status", timeout_s=ASK_S)
-        except ActorDied:
-            await self._died(name, handle.id)
+        except ActorDied as error:
+            await self._died(name, handle.id, error)
             return
         except LocalError:
             self._give(Silent(name, asked_ms))
@@ -286,32 +298,32 @@ class SupervisionShell:
                     self._disk_failed(broker_of(name), failed)
                 raise ActorDied(f"{name} has ended")
             except ActorDied as error:
-                log.warning("%s has died: %s", name, str(error).splitlines()[0])
-                await self._died(name, handle.id)
+                await self._died(name, handle.id, error)
                 return
             except ActorGone:
                 await asyncio.sleep(LOOK_S)  # it is out of reach, or this process is
             except Exception as error:
-                log.warning("cannot watch %s: %r", name, error)
+                log.warning("cannot watch %(member)s: %(reason)r", {"member": name, "reason": error})
                 return
 
     def _disk_failed(self, broker: str, why: str) -> None:
         """One of its processes has said so with its last word."""
         record = self._record
-        log.critical("broker %s: %s", broker, why)
+        log.critical("broker %(broker)s: %(reason)s", {"broker": broker, "reason": why})
         store = record.book.get(store_of(broker))
         if store is not None:
             record.store_failures.note(broker, store.handle.id, _now_ms(), why)
 
-    async def _died(self, name: str, id: str) -> None:
+    async def _died(self, name: str, id: str, how: ActorDied) -> None:
         entry = self._record.book.get(name)
         if entry is None or entry.handle.id != id:
             return
+        self._heard[name] = (str(how).splitlines() or [""])[0]
         surely = False
         try:
             surely = entry.node in {node.id for node in await asyncio.to_thread(alive_nodes)}
         except Exception as error:
-            log.warning("Ray does not say which nodes live: %r", error)
+            log.warning("Ray does not say which nodes live: %(reason)r", {"reason": error})
         # Several hear of one death; while Ray was asked, another process may have taken the place of the dead one.
         entry = self._record.book.get(name)
         if entry is not None and entry.handle.id == id:
@@ -370,10 +382,10 @@ class SupervisionShell:
             return
         try:
             why = await self._orders.give_to(entry.handle, "end", outside, timeout_s=ASK_S)
-        except ActorDied:
-            await self._died(name, entry.handle.id)
+        except ActorDied as error:
+            await self._died(name, entry.handle.id, error)
         except LocalError as error:
-            log.warning("%s does not end by itself: %s", name, error)
+            log.warning("%(member)s does not end by itself: %(reason)s", {"member": name, "reason": error})
         else:
             self._give(EndRefused(name, why) if why else Ended(name))
 

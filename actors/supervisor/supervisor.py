@@ -18,6 +18,8 @@ import secrets
 import time
 from typing import Any
 
+from msgspec.structs import replace
+
 from ...protocol.errors import LocalError
 from ...protocol.status.cluster import ClusterStatus
 from ...protocol.supervisor.office import Commission
@@ -28,6 +30,7 @@ from ..members import ending
 from ..members.member import LAST_S
 from ..members.moves import moved
 from ..members.shell import Retired
+from ..process_logs import set_up
 from ..ray_control import bound
 from ..ray_control.placement import Placement, alive_nodes, current_place
 from . import management_life, tap_life
@@ -90,7 +93,7 @@ class Supervisor:
         self._healer = Healer(record, supervision, shell, turns, launcher, replacer, joiner, announcer, homes)
         self._rebalancer = Rebalancer(record, reach, joiner, announcer, self.report, shell.dead)
         if fenced:
-            ending.fence(os.getppid())
+            ending.fence(os.getppid(), name, placement.logs)
 
     def __repr__(self) -> str:
         return f"Supervisor({self._record.cluster}, {self._record.stage})"
@@ -109,14 +112,23 @@ class Supervisor:
         record.plan = plan
         supervision.timing = plan.config.timing
         supervision.commission, supervision.elected = supervision.commission._replace(number=1), True
+        began_s = time.monotonic()
         try:
             await ClusterStart(record, self._placement, self._launcher, supervision, self._survey).run()
-        except BaseException:
+        except BaseException as error:
+            log.error("the cluster could not be started: %(reason)s", {"reason": error})
             await self.stop()
             raise
         record.stage = "running"
         await self._announcer.tell()
         self._begin()
+        log.info(
+            "the cluster runs, with %(brokers)s",
+            {
+                "brokers": ", ".join(record.plan.members), "id": record.cluster, "data": record.config.store.data,
+                "took_ms": _since_ms(began_s),
+            },
+        )  # fmt: skip
 
     async def resume(self, packed: bytes) -> None:
         """Take over from a Supervisor that has died or is out of reach: once a majority of the brokers takes this one
@@ -125,7 +137,7 @@ class Supervisor:
         Raises:
             LocalError: another one supervises; this process ends.
         """
-        record = self._record
+        record, began_s = self._record, time.monotonic()
         state = await Takeover(record, self._placement, self._supervision, self._shell, self._resign).run(packed)
         record.stage = "running"
         self._joiner.resume(state.change, state.ended)
@@ -133,10 +145,18 @@ class Supervisor:
         await self._replacer.acquaint()  # the last one may have come no further than to tell of a new one
         await self._announcer.tell()
         self._begin()
+        number = self._supervision.commission.number
+        log.info("%(member)s has taken over", {"member": self.name, "number": number, "took_ms": _since_ms(began_s)})
+
+    def _log_as(self) -> None:
+        """Write this process's log as the cluster does, with what is known of both by now."""
+        if self._fenced:
+            set_up(replace(self._placement.logs, host=self._host), self.name, [self._record.config.token])
 
     def _begin(self) -> None:
         here = current_place()["node"]
         self._host = next((node.host for node in alive_nodes() if node.id == here), "")
+        self._log_as()
         self._healer.begin()
         self._rebalancer.begin()
         if program := self._record.config.program:
@@ -267,7 +287,7 @@ class Supervisor:
 
     def _resign(self, reason: str) -> None:
         """Another supervises: nothing more is said to anybody, and this process ends."""
-        log.warning("this supervisor ends: %s", reason)
+        log.warning("this supervisor ends: %(reason)s", {"reason": reason})
         self._record.stage = "superseded"
         self._close()
         if self._fenced:
@@ -293,8 +313,10 @@ class Supervisor:
         if self._supervision.resigned:
             raise LocalError(f"this is not the cluster's supervisor any more: {self._supervision.resigned}")
         was, self._record.stage = self._record.stage, "stopped"
+        began_s = time.monotonic()
         if was != "stopped":  # else what an earlier call has found stands
             self._unclean = [name for name in self._record.book.of("BrokerNode") if self._record.book.store(name)]
+            log.info("the cluster is being stopped", {"stage": was, "at_once": now})
         self._close_but_shell()
         await self._stop_clean(was == "running", now)  # brokers go on hearing of the supervisor meanwhile
         self._shell.close()
@@ -308,6 +330,8 @@ class Supervisor:
         pids = {name: entry.pid for name, entry in self._record.book.items()}
         await asyncio.gather(*(entry.handle.end(STOP_S) for entry in self._record.book.values()))
         self._record.book = AddressBook()
+        if was != "stopped":
+            log.info("the cluster is stopped", {"unclean": ", ".join(self._unclean), "took_ms": _since_ms(began_s)})
         if self._fenced:
             asyncio.get_running_loop().call_later(LEFT_S, ending.leave, Retired("the cluster has been stopped"))
         return pids
@@ -341,3 +365,7 @@ class Supervisor:
         await self.stop()
         if (me := self._placement.find(self.name)) is not None:
             me.tell("quit")
+
+
+def _since_ms(began_s: float) -> int:
+    return int((time.monotonic() - began_s) * 1000)

@@ -78,7 +78,7 @@ class SupervisorWatch:
                     log.warning("a majority of the brokers hears nothing of the supervisor: starting another")
                     await self._replace(f"{SUPERVISOR}{self._broker.office.holder.number + 1}")
             except Exception as error:
-                log.warning("looking for the supervisor failed: %r", error)
+                log.warning("looking for the supervisor failed: %(reason)r", {"reason": error})
 
     def _there(self) -> bool:
         return any(is_supervisor(name) for name in self.config.placement.names())

@@ -87,7 +87,7 @@ class Takeover:
             try:
                 await self._shell.confirmed()
             except LocalError as error:
-                log.warning("what the last supervisor knew is not known yet: %s", error)
+                log.warning("what the last supervisor knew is not known yet: %(reason)s", {"reason": error})
         reason = "too few brokers say what the last supervisor knew: another one is to try"
         self._resign(reason)
         raise LocalError(reason)

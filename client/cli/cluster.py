@@ -114,13 +114,14 @@ def up(
     memory_watermark: Annotated[str, typer.Option(callback=_watermark, help="flow control above it; 2GiB, 0")] = "40%",
     management: Annotated[str, typer.Option(help="port of the page; auto: 15672 if that is free; off: none")] = "auto",
     alerts_to: Annotated[str, typer.Option(help="address that changes of alerts are posted to, as JSON")] = "",
+    log_format: Annotated[str, typer.Option(help="of the cluster's logs: text, or json")] = "text",
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error: nothing below it")] = "info",
     as_json: Json = False,
 ) -> None:
     """Start a cluster, or go on with the one that was stopped: on a running Ray cluster, or on a Ray of its own that
     `down` stops again."""
-    from ...actors.cluster import start_cluster, start_ray_head, store_directory
+    from ...actors.cluster import start_cluster, store_directory
     from ...actors.config import ClusterConfig, StoreConfig, chosen_limits
-    from ...actors.ray_control import local_ray
     from ...actors.supervisor import tap_life
 
     sizes = _sizes(max_message_bytes=max_message_size, queue_limit=queue_limit, memory_watermark=memory_watermark)
@@ -134,20 +135,18 @@ def up(
     limits, store = chosen_limits(*sizes.values()), StoreConfig(**kept, catalog=connect, catalog_name=catalog)
     ClusterConfig(spares=spares, client_port=client_port, limits=limits, store=store).check(brokers or _least(wait_for))
     tap_life.check("" if events == "off" else events)
+    _log_as(log_format, log_level, namespace, token)
     _refuse_another(own := not address, namespace, token)
     table = events or _events()
     with err.status("starting") as progress:
-        if own:
-            progress.update("starting Ray")
-            address = start_ray_head()
-            local_ray.remember(namespace=namespace)
+        address = address or _begin_ray(progress, namespace)
         try:
             cluster = start_cluster(
                 brokers=brokers, address=address, namespace=namespace, detached=True, token=token, slice_ms=slice_ms,
                 spares=spares, client_port=client_port or None, bind=bind or None, events=table,
                 events_keep_days=events_keep_days, events_keep_gb=events_keep_gb,
                 progress=progress.update, rebalance=rebalance, connect=connect, catalog=catalog,
-                management=management, alerts_to=alerts_to, **sizes, **kept,
+                management=management, alerts_to=alerts_to, log_format=log_format, log_level=log_level, **sizes, **kept,
             )  # fmt: skip
         except BaseException:
             if own:
@@ -155,6 +154,27 @@ def up(
             raise
     address = _note(cluster, address, namespace, own)
     _tell(cluster, address, namespace, "" if events else table, as_json)
+
+
+def _log_as(format: str, level: str, namespace: str, token: str) -> None:
+    """This program writes its log as the cluster's processes do."""
+    from ...actors.config import LogConfig
+    from ...actors.process_logs import set_up
+
+    logs = LogConfig(format=format, level=level, cluster=namespace)
+    logs.check()
+    set_up(logs, "mantamq up", [token])
+
+
+def _begin_ray(progress: Status, namespace: str) -> str:
+    """A Ray of our own; returns its address."""
+    from ...actors.cluster import start_ray_head
+    from ...actors.ray_control import local_ray
+
+    progress.update("starting Ray")
+    address = start_ray_head()
+    local_ray.remember(namespace=namespace)
+    return address
 
 
 def _end_ray(progress: Status) -> None:

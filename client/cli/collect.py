@@ -50,7 +50,9 @@ class Archive:
 
     def __init__(self, path: Path, secrets: Iterable[str]) -> None:
         self._root = path.name.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
-        self._secrets = sorted({one for one in secrets if one}, key=len, reverse=True)
+        known = {one for one in secrets if one}
+        known |= {json.dumps(one)[1:-1] for one in known}  # as a log in JSON has it
+        self._secrets = sorted(known, key=len, reverse=True)
         try:
             self._file = path.open("xb")
         except OSError as error:

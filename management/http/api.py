@@ -94,7 +94,7 @@ class ApiRoute(BaseRoute):
         except HttpProblem as problem:
             answer = Answer(problem.told, problem.status, problem.headers)
         except Exception:
-            _log.exception("%s %s failed", request.method, scope["path"])
+            _log.exception("%(method)s %(path)s failed", {"method": request.method, "path": scope["path"]})
             problem = HttpProblem(500, "this program has failed; its log says how")
             answer = Answer(problem.told, problem.status)
         await _response(answer)(scope, receive, send)

@@ -143,9 +143,11 @@ class Connections:
 
     def close_all(self, text: str, rescue: bool = True) -> None:
         """`rescue`: those that only look, too."""
-        for session in list(self.sessions.values()):
-            if rescue or not session.rescue:
-                self._end(session, UNAVAILABLE, text)
+        gone = [session for session in self.sessions.values() if rescue or not session.rescue]
+        for observer in self._observers if gone else ():
+            observer.clients_sent_away(len(gone), text)
+        for session in gone:
+            self._end(session, UNAVAILABLE, text)
 
 
 def refuse(outbox: FollowerOutbox, session: Session, handle: int, code: str, text: str) -> None:

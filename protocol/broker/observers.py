@@ -36,6 +36,9 @@ class BrokerObserver(Protocol):
     def client_ended(self, client: str, code: str) -> None:
         """Its connection is over. `code`: why the broker ended it, "" if it broke or the client closed it."""
 
+    def clients_sent_away(self, count: int, reason: str) -> None:
+        """So many connections are about to end: this broker has lost the majority, or it goes."""
+
     def reading_paused(self, paused: bool) -> None:
         """The broker stops to read from its clients (`sequencer.md` S8), or reads on."""
 

@@ -14,6 +14,8 @@ and turn, and a replica takes none that is older than it has heard.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from ..machine import OWNERSHIP, is_broker, is_ownership
 from ..status.machines import DutyStatus
 from ..timing import DEFAULT_TIMING, Timing
@@ -26,13 +28,17 @@ def hears_beats(peer: str) -> bool:
 class Duty:
     """What the sequencer that leads knows of them.
 
+    Args:
+        told: called with who was on duty, who is now, and for how long the first was silent, in milliseconds.
+
     Attributes:
         name: who is on duty.
         turn: how often that changed in this term.
     """
 
-    def __init__(self, timing: Timing = DEFAULT_TIMING) -> None:
+    def __init__(self, timing: Timing = DEFAULT_TIMING, told: Sequence[Callable[[str, str, int], None]] = ()) -> None:
         self._timing = timing
+        self._told = told
         self.name = OWNERSHIP
         self.turn = 0
         self._began_ms = 0
@@ -68,8 +74,11 @@ class Duty:
             return
         for other in sorted(self._heard_ms):
             if other != self.name and not self._silent(other, now_ms):
+                before, silent_ms = self.name, self.silent_ms(now_ms)
                 self.name = other
                 self.turn += 1
+                for tell in self._told:
+                    tell(before, other, silent_ms)
                 return
 
     def silent_ms(self, now_ms: int) -> int:

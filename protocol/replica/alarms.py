@@ -60,6 +60,7 @@ class Alarms:
         self._alerts.pop(id, None)
 
     def _tell(self, id: str, alert: Alert) -> None:
-        self._effects(Warn(f"queue {id.rpartition('#')[0]!r}: {alert.text}"))
+        name = id.rpartition("#")[0]
+        self._effects(Warn(f"queue {name!r}: {alert.text}", name))
         for observer in self._observers:
             observer.alerted(id, alert)

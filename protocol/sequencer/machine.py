@@ -11,7 +11,7 @@ the same place, and one `Results` per origin. Under load, batches grow by themse
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import LocalError
@@ -59,6 +59,7 @@ from .lost_queues import LostQueues
 from .majorities import MajorityWatch
 from .mandate import Mandate
 from .membership import Membership
+from .observers import SequencerObserver
 from .order import Order
 from .recovery import Recovery, mistaken
 from .rejoin import Rejoins
@@ -75,7 +76,7 @@ class SequencerMachine:
         members: the broker ids; each is a voter of every stream until the streams say otherwise.
         counter: of the first ballot.
         leading: the cluster begins with this one; the others wait until they are asked.
-        timing, limits: the cluster's.
+        timing, limits: the cluster's; observers: are told of what it orders of its own accord.
 
     Attributes:
         uid, timing, limits: as given.
@@ -90,6 +91,7 @@ class SequencerMachine:
         leading: bool = True,
         timing: Timing = DEFAULT_TIMING,
         limits: Limits = DEFAULT,
+        observers: Sequence[SequencerObserver] = (),
     ) -> None:
         if majority(members) + recovery_quorum(members) <= len(members):
             raise LocalError("commit quorum and recovery quorum must have a voter in common: their sum exceeds n")
@@ -99,10 +101,10 @@ class SequencerMachine:
         self.limits = limits
         self.linked: dict[str, None] = {}
         self.outbox = outbox = Outbox()
-        self.order = order = Order(members, (counter, uid) if leading else None, timing)
+        self.order = order = Order(members, (counter, uid) if leading else None, timing, observers)
         self.election = Election(members, LEADING if leading else STANDBY, timing, limits)
         self.detector = FailureDetector(members, None, timing)
-        self.duty = Duty(timing)
+        self.duty = Duty(timing, [observer.duty_passed for observer in observers])
         self.evictions = Evictions(order)
         self.requests = RequestBook(order, self.evictions, self.stream)
         self.membership = Membership(order, outbox, self.evictions, self.stream)

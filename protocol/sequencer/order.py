@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..outbox import Outbox
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import CLUSTER, ZERO, Ballot, Entry, Start, encode_event
+from .observers import SequencerObserver
 from .patient_entries import PatientEntries
 from .stream import Stream
 
@@ -16,6 +19,7 @@ class Order:
         members: the voters of the cluster stream: one list, which that stream shares and changes in place.
         ballot: of the cluster's first term; None: this sequencer stands by.
         timing: the cluster's.
+        observers: are told of the sequencer's own events.
 
     Attributes:
         born: this is the cluster's first term: there is nothing to adopt.
@@ -26,9 +30,16 @@ class Order:
         patient: streams with entries that wait for others to leave with.
     """
 
-    __slots__ = ("ballot", "born", "dirty", "dropped", "lazy", "lazy_at_ms", "members", "patient", "seq", "streams")
+    __slots__ = (
+        "_observers", "ballot", "born", "dirty", "dropped", "lazy", "lazy_at_ms", "members", "patient", "seq",
+        "streams",
+    )  # fmt: skip
 
-    def __init__(self, members: list[str], ballot: Ballot | None, timing: Timing = DEFAULT_TIMING) -> None:
+    def __init__(
+        self, members: list[str], ballot: Ballot | None, timing: Timing = DEFAULT_TIMING,
+        observers: Sequence[SequencerObserver] = (),
+    ) -> None:  # fmt: skip
+        self._observers = observers
         self.members = members
         self.ballot: Ballot = ballot or ZERO
         self.born = ballot is not None
@@ -53,6 +64,8 @@ class Order:
         stream.put(Entry(self.ballot, self.seq, "", 0, 0, event))
         stream.eager = stream.end
         self.dirty[stream.name] = None
+        for observer in self._observers:
+            observer.ordered(stream.name, event)
 
     def changed(self, stream: Stream, patient: bool) -> None:
         """The stream has a new entry, from a request."""

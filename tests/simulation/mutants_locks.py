@@ -26,8 +26,8 @@ def only_a_broken_link_counts(patch: Patch) -> None:
     """An Ownership that stands still, or whose packets vanish, stays on duty until its link breaks."""
     init = Duty.__init__
 
-    def slow(self: Any, timing: Timing) -> None:
-        init(self, timing)
+    def slow(self: Any, timing: Timing, *told: Any) -> None:
+        init(self, timing, *told)
         self._timing = SimpleNamespace(suspect_ms=60_000, broken_ms=60_000)
 
     patch.setattr(Duty, "__init__", slow)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from mantamq.actors.config import LogConfig
 from mantamq.actors.members.broker_node import BrokerNode
 from mantamq.actors.members.member import MemberActor
 from mantamq.actors.members.store_node import StoreNode
@@ -109,6 +110,7 @@ class RayInMemory:
     """
 
     namespace = "made up"
+    logs = LogConfig()
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()

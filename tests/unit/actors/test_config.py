@@ -13,6 +13,7 @@ from mantamq.actors.config import (
     ClusterConfig,
     Config,
     EventsConfig,
+    LogConfig,
     ManagementConfig,
     ManagementNodeConfig,
     MemberConfig,
@@ -35,6 +36,7 @@ from ray import cloudpickle
 
 TIMING = Timing(evict_ms=3500)
 EVENTS = EventsConfig(directory="/events", keep_s=5.0, keep_bytes=6)
+LOGS = LogConfig(format="json", level="debug", cluster="mantamq", host="10.0.0.1")
 MANAGEMENT = ManagementConfig(port=15672, host="10.0.0.1", elsewhere=True, webhook="http://x/y")
 STORE = StoreConfig(
     data="/data", catalog="sqlite", catalog_name="mine", container_bytes=1 << 20, containers=3, gather_bytes=4096, reserve_bytes=5, wait_s=6.0,
@@ -46,9 +48,10 @@ CHOSEN = ClusterConfig(
 )  # fmt: skip
 MEMBER = MemberConfig(
     credentials=Credentials("c", b"\x00secret\xff", "b1", 1 << 47, 7), bind="10.0.0.1",
-    peers={"sequencer": "10.0.0.1:1"}, limits=chosen_limits(5000), timing=TIMING,
+    peers={"sequencer": "10.0.0.1:1"}, limits=chosen_limits(5000), timing=TIMING, logs=LOGS,
 )  # fmt: skip
 ALL: list[Config] = [
+    LOGS,
     EVENTS,
     STORE,
     MANAGEMENT,
@@ -75,6 +78,7 @@ ALL: list[Config] = [
     Plan(config=CHOSEN, members=("b1", "b3"), hosts=2, moving=("b1", 2), asked=2),
 ]  # fmt: skip
 FIRST: dict[str, set[str]] = {
+    "LogConfig": set(),
     "EventsConfig": set(),
     "StoreConfig": set(),
     "ManagementConfig": set(),

@@ -7,8 +7,9 @@ import sys
 from typing import Any
 
 import pytest
-from mantamq.actors import cluster
-from mantamq.actors.config import ClusterBook, ClusterConfig, EventsConfig, ManagementConfig, StoreConfig
+from mantamq.actors import cluster, process_logs
+from mantamq.actors.config import ClusterBook, ClusterConfig, EventsConfig, LogConfig, ManagementConfig, StoreConfig
+from mantamq.actors.ray_control.placement import Placement
 from mantamq.actors.supervisor.plan import Plan
 from mantamq.client.cli import app
 from mantamq.protocol.errors import LocalError
@@ -26,7 +27,7 @@ DEFAULTS = {
     "events_keep_days": 7.0, "events_keep_gb": 10.0, "max_message_bytes": 8 * 1024 * 1024, "rebalance": True,
     "progress": None, "data": None, "restart": False, "wait_s": 15.0, "wait_for": 0, "container_bytes": 1 << 24,
     "containers": 2, "reserve_bytes": 256 << 20, "connect": "sqlite", "catalog": "", "queue_limit": 0, "memory_watermark": 0.4,
-    "management": None, "alerts_to": "",
+    "management": None, "alerts_to": "", "log_format": "text", "log_level": "info",
 }  # fmt: skip
 
 
@@ -43,12 +44,14 @@ class MadeUpRay:
         joined: whether this process is in one.
         asked: what was done, in order.
         plans: what supervisors were given.
+        placements: where they were started.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.joined = False
         self.asked: list[str] = []
         self.plans: list[Plan] = []
+        self.placements: list[Placement] = []
         monkeypatch.setattr(cluster.ray, "is_initialized", lambda: self.joined)
         monkeypatch.setattr(cluster.local_ray, "start_local", lambda namespace, cpus: self.asked.append("start"))
         monkeypatch.setattr(cluster.local_ray, "join", lambda address, namespace: self.asked.append(f"join {address}"))
@@ -56,8 +59,12 @@ class MadeUpRay:
         monkeypatch.setattr(cluster.bound, "this_program", lambda: "job")
         monkeypatch.setattr(cluster.tap_life, "missing", lambda: "")
         monkeypatch.setattr(cluster.atexit, "register", lambda call: None)
-        monkeypatch.setattr(cluster, "_start_supervisor", lambda namespace: Supervisor())
+        monkeypatch.setattr(cluster, "_start_supervisor", self._placed)
         monkeypatch.setattr(cluster, "_follow", lambda supervisor, plan, say: self.plans.append(plan))
+
+    def _placed(self, placement: Placement) -> Supervisor:
+        self.placements.append(placement)
+        return Supervisor()
 
     def plan(self, **arguments: Any) -> Plan:
         cluster.start_cluster(**arguments)
@@ -137,6 +144,8 @@ def test_each_argument_has_its_place(made_up: MadeUpRay) -> None:
         ({"data": "/data", "containers": 1}, "at least two containers"),
         ({"data": "/data", "brokers": 3, "wait_for": 4}, "no more stores can be waited for"),
         ({"restart": True}, "name a directory"),
+        ({"log_format": "xml"}, "a log is written as text or json, not as 'xml'"),
+        ({"log_level": "INFO"}, "one of debug, info, warning, error, not 'INFO'"),
     ],
 )
 def test_a_wrong_choice_is_refused_before_anything_is_started(
@@ -145,6 +154,13 @@ def test_a_wrong_choice_is_refused_before_anything_is_started(
     with pytest.raises(LocalError, match=rule):
         cluster.start_cluster(**wrong)
     assert not made_up.asked and not made_up.plans
+
+
+def test_the_supervisor_hands_on_how_logs_are_written(made_up: MadeUpRay) -> None:
+    made_up.plan(namespace="shop", log_format="json", log_level="warning")
+    made_up.plan()
+    chosen = LogConfig(format="json", level="warning", cluster="shop")
+    assert made_up.placements == [Placement("shop", chosen), Placement("mantamq", LogConfig(cluster="mantamq"))]
 
 
 def test_whoever_interrupts_a_start_hears_that_it_is_undone(
@@ -166,9 +182,10 @@ def test_whoever_interrupts_a_start_hears_that_it_is_undone(
 # ---- `mantamq up`
 
 
-def up(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, *words: str) -> dict[str, Any]:
-    """The arguments with which it starts a cluster; none if it starts nothing."""
+def up(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, *words: str, logs: list[Any] | None = None) -> dict[str, Any]:
+    """The arguments with which it starts a cluster; none if it starts nothing. `logs`: how it writes its own log."""
     told: dict[str, Any] = {}
+    kept = logs if logs is not None else []
 
     class Started(Exception): ...
 
@@ -179,6 +196,7 @@ def up(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, *words: str) -> dict[str,
     monkeypatch.setenv("MANTAMQ_HOME", str(tmp_path))
     monkeypatch.delenv("MANTAMQ_TOKEN", raising=False)
     monkeypatch.setattr(cluster, "start_cluster", start_cluster)
+    monkeypatch.setattr(process_logs, "set_up", lambda *how: kept.append(how))  # it would be this process's
     monkeypatch.setattr(sys, "argv", ["mantamq", "up", "--address", "10.0.0.1:6379", "--events", "off", *words])
     with pytest.raises((Started, SystemExit)):
         app.main()
@@ -213,6 +231,7 @@ def test_each_flag_of_up_has_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path
         "--wait-for", "2", "--container-size", "1MB", "--initial-containers", "4", "--reserve", "1MiB",
         "--connect", "postgresql://me@host/db", "--catalog", "mine", "--queue-limit", "100MiB",
         "--memory-watermark", "25%", "--management", "8080", "--alerts-to", "http://x/y",
+        "--log-format", "json", "--log-level", "debug",
     )  # fmt: skip
     assert told == {
         "brokers": 2, "address": "10.0.0.1:6379", "namespace": "two", "detached": True, "token": "t", "slice_ms": 9,
@@ -221,7 +240,15 @@ def test_each_flag_of_up_has_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path
         "restart": True, "wait_s": 2.5, "wait_for": 2, "container_bytes": 1_003_520, "containers": 4,
         "reserve_bytes": 1 << 20, "connect": "postgresql://me@host/db", "catalog": "mine",
         "queue_limit": 100 << 20, "memory_watermark": 0.25, "management": "8080", "alerts_to": "http://x/y",
+        "log_format": "json", "log_level": "debug",
     }  # fmt: skip
+
+
+def test_up_writes_its_own_log_as_the_cluster_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    logs: list[Any] = []
+    up(monkeypatch, tmp_path, "--namespace", "shop", "--log-format", "json", "--token", "t0ken", logs=logs)
+    assert logs == [(LogConfig(format="json", cluster="shop"), "mantamq up", ["t0ken"])]
+    assert up(monkeypatch, tmp_path, "--log-format", "xml") == {}
 
 
 def test_up_keeps_nothing_with_memory_and_one_directory_for_each_namespace(

@@ -14,7 +14,8 @@ import pytest
 from mantamq.management.alert_changes import BEGAN, ENDED, AlertChange, AlertChanges
 from mantamq.management.alert_sinks import LONGEST_WAIT_S, TRIES, LogSink, WebhookSink, next_wait_s
 from mantamq.protocol.errors import LocalError
-from mantamq.protocol.status.alerts import WARNING, AlertStatus
+from mantamq.protocol.status.alerts import INFO, WARNING, AlertStatus
+from msgspec.structs import replace
 
 
 def alert(subject: str = "b2", text: str = "b2 does not answer", since: float = 0.0) -> AlertStatus:
@@ -83,6 +84,13 @@ def test_the_log_has_a_line_for_each_change(caplog: pytest.LogCaptureFixture):
         ("WARNING", "alert member-silent (warning) of b2: b2 does not answer; to do: Wait."),
         ("INFO", "alert member-silent of b2 has ended after 8 s: b2 does not answer"),
     ]
+
+
+def test_what_ends_by_itself_is_no_warning(caplog: pytest.LogCaptureFixture):
+    change = AlertChange(BEGAN, replace(alert(), severity=INFO), 1.0)
+    with caplog.at_level(logging.INFO):
+        LogSink().tell([change])
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [("INFO", change.line())]
 
 
 # ---- the webhook

@@ -11,6 +11,7 @@ from mantamq.actors.config import (
     BrokerConfig,
     ClusterConfig,
     EventsConfig,
+    LogConfig,
     ManagementConfig,
     MemberConfig,
     OwnershipConfig,
@@ -40,6 +41,7 @@ from msgspec.structs import replace
 
 NODE = Node("n1", "10.0.0.1", {})
 ONE = Commission(1, "one", "supervisor")
+LOGS = LogConfig(format="json", cluster="made up")
 CHOSEN = ClusterConfig(client_port=7000, token="t", limits=chosen_limits(5000), timing=Timing(evict_ms=3500))
 
 
@@ -52,6 +54,8 @@ class MadeUp:
         life: of the next store that is started.
         said: what a store that is looked at says.
     """
+
+    logs = LOGS
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
@@ -179,6 +183,7 @@ async def test_each_kind_is_told_to_begin_by_this_supervisors_number_with_what_i
     member = MemberConfig(
         credentials=Credentials("c", b"secret", kind, entry.inc),
         bind="10.0.0.1",
+        logs=replace(LOGS, host="10.0.0.1"),
         peers=dialled,
         limits=CHOSEN.limits,
         timing=CHOSEN.timing,
@@ -275,7 +280,11 @@ async def test_a_tap_is_given_the_clusters_folder_and_all_others_are_told_that_t
     await made.launcher.start_replica("b1.r0")
     _, tap, broker, replica = (one[4] for one in made.since())
     member = MemberConfig(
-        credentials=Credentials("c", b"secret", "events"), bind="10.0.0.1", limits=CHOSEN.limits, timing=CHOSEN.timing
+        credentials=Credentials("c", b"secret", "events"),
+        bind="10.0.0.1",
+        limits=CHOSEN.limits,
+        timing=CHOSEN.timing,
+        logs=replace(LOGS, host="10.0.0.1"),
     )
     assert tap == TapConfig(member=member, events=events, folder=folder_of("/events", 0.0, "c"))
     assert made.record.book["events"].inc

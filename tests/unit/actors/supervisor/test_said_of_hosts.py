@@ -36,7 +36,7 @@ def test_up_on_several_hosts_says_what_directory_events_need(
 def test_what_members_log_has_a_time() -> None:
     code = "import logging, os; from mantamq.actors.members import ending; ending.fence(os.getppid()); logging.warning('said')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ WARNING root: said", done.stderr), done.stderr
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z WARNING root: said", done.stderr), done.stderr
 
 
 def test_where_rays_node_has_ended_it_is_to_be_started_again() -> None:

@@ -621,6 +621,7 @@ def test_a_ray_that_up_started_stays_ours_with_one_more_cluster_in_it(
         addresses={"b1": "10.0.0.9:5"}, ray_address=there, report=lambda: report([]), notes=[], data="", paged=False
     )
     monkeypatch.setattr("mantamq.actors.cluster.start_cluster", lambda **_: cluster)
+    monkeypatch.setattr("mantamq.actors.process_logs.set_up", lambda *how: None)  # it would be this process's
     local_ray.remember(address="127.0.0.1:6379", session="session_1", namespace="mantamq", ray_is_ours=True)
     ran = run("up", "--address", address, "--namespace", "two", "--events", "off", "--json")
     assert ran.code == 0, ran.err

@@ -93,6 +93,17 @@ def test_no_secret_is_in_it(home: Path):
     assert "postgresql://(hidden)@db/x" in found["logs/ray/raylet.out"]
 
 
+def test_lines_of_json_are_objects_still_and_have_no_secret_as_json_writes_it(home: Path):
+    token = 'open "sésame"'
+    line = {"event": f"it came with {token}", "given": [token], "reason": "postgresql://me:pa55@db/x", "queue": "a\nb"}
+    (log,) = (home / "ray").rglob("raylet.out")
+    log.write_text(json.dumps(line) + "\n")
+    found, _ = written(home, sources(), token)
+    assert json.loads(found["logs/ray/raylet.out"]) == {
+        "event": f"it came with {HIDDEN}", "given": [HIDDEN], "reason": f"postgresql://{HIDDEN}@db/x", "queue": "a\nb",
+    }  # fmt: skip
+
+
 def test_what_cannot_be_had_is_said_and_the_rest_is_there(home: Path):
     def nobody() -> Any:
         raise LocalError("there is no cluster")
