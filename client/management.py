@@ -613,18 +613,23 @@ class Management:
         """Figures of the whole cluster, for people and for what watches it.
 
         Args:
-            parts: of "queues", "exchanges", "brokers", "connections" and "groups"; all, where none is named.
+            parts: of "queues", "exchanges", "brokers", "connections", "links" and "groups"; all, where none is named.
 
         Returns:
             Part -> a description of each. Of queues: as `queues`, with the "consumers" of all brokers, where those are
             ("consumers_at") and the number of "bindings". Of exchanges: "bindings", messages "received", "routed" and
-            "unroutable", since the brokers that are here began. Of connections: the client, its broker, what it has
-            sent by its senders, its credit, and whether its senders are held back: its "state" ("running"; "flow": what
-            it has sent waits; "blocked": it may send no more), the queues it is "held_back_by", and "why", in words; at
-            most 1,000 of a broker, without the last three where that is before protocol 1.9. Of brokers: how many
-            connections, senders and receivers they have, "unacked" messages, consume "locks". Of groups: message groups
-            that a consumer holds. And "silent": brokers that have not answered in time, so that what they alone know is
-            missing.
+            "unroutable", since the brokers that are here began. Of connections: the client, where it is ("address") and
+            since when ("since_ms", Unix time), its broker, what it has sent by its senders, its credit, and whether its
+            senders are held back: its "state" ("running"; "flow": what it has sent waits; "blocked": it may send no
+            more), the queues it is "held_back_by", and "why", in words; at most 1,000 of a broker, without these three
+            where that is before protocol 1.9. Of links, which are the senders and receivers of sessions: client and
+            broker, "role" and "handle"; of senders the exchange, the key (None: each message has its own) and how many
+            messages it has "sent"; of receivers the queue, how they were attached, whether one "waits" for its turn,
+            its credit, and how many messages it was "delivered"; at most 1,000 of a broker, and none of one of an older
+            version. Of brokers: how many connections, senders and receivers they have, "unacked" messages, consume
+            "locks", connections that were "opened" and "closed", "queues_declared" and "queues_deleted", since they
+            began. Of groups: message groups that a consumer holds. And "silent": brokers that have not answered in
+            time, so that what they alone know is missing.
 
         Raises:
             Invalid: there is no such part; or the broker is of an older version, which has no statistics.
