@@ -268,7 +268,7 @@ _NAMES = {
 
 def _together(brokers: list[Row]) -> dict[str, float]:
     """What each has counted of itself, added up; and what all have counted, by the one that has done so for longest."""
-    sums = {name: sum(one.get(name, 0) for one in brokers) for name in OF_BROKERS}
+    sums: dict[str, float] = {name: sum(one.get(name, 0) for one in brokers) for name in OF_BROKERS}
     return sums | {name: max((one.get(name, 0) for one in brokers), default=0) for name in OF_ALL_QUEUES}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...client.definitions.values import to_json
-from ..view import ManagementView, Row
+from ..view import ManagementView
 from .figures import stats
 from .names import of_vhost
 from .paging import PAGED, found, listed
@@ -36,7 +36,7 @@ def told_connection(row: Mapping[str, Any]) -> dict[str, Any]:
     return of_vhost(told) | {"manta": more}
 
 
-def told_channel(row: Mapping[str, Any], links: list[Row]) -> dict[str, Any]:
+def told_channel(row: Mapping[str, Any], links: list[Mapping[str, Any]]) -> dict[str, Any]:
     """A connection as a channel: what its senders and receivers do. Which session of a client each belongs to nobody
     knows, so that there is one of each connection.
 
@@ -70,9 +70,9 @@ def channel_name(client: str) -> str:
     return f"{client} (1)"
 
 
-def channel_teller(view: ManagementView) -> Callable[[Row], dict[str, Any]]:
+def channel_teller(view: ManagementView) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """By what a connection's row is answered as a channel."""
-    links: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    links: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row in view.links():
         links[row["broker"], row["client"]].append(row)
     return lambda row: told_channel(row, links[row["broker"], row["client"]])

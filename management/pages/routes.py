@@ -189,8 +189,9 @@ class Shows:
         row = view.connection(**of)
         if row is None:
             return self.missing(request, "connection", of["client"])
-        links = {f"{role}s": view.links(role=role, **of) for role in ("sender", "receiver")}
-        return self.page(request, "connection.html", connection=connection_row(row, view.time_s), **links)
+        senders, receivers = (view.links(role=role, **of) for role in ("sender", "receiver"))
+        shown = connection_row(row, view.time_s)
+        return self.page(request, "connection.html", connection=shown, senders=senders, receivers=receivers)
 
     async def links(self, request: Request) -> Response:
         rows = link_rows(self._view)

@@ -302,7 +302,8 @@ class Figures:
                     raise Violation(f"{asked.asker} tells of a receiver {row}")
                 else:
                     receivers[row["queue"]] += 1
-            for client, line in local.lines.items():
+            for client in sorted({row["client"] for row in mine}):
+                line = local.lines.get(client, "")
                 told, known = (senders[client], sent[client]), (local.senders[line], local.by[line])
                 if told != known:
                     raise Violation(f"{line!r} has {known} senders and messages at {broker}, as is told {told}")

@@ -88,4 +88,16 @@ def consumers_that_wait_are_counted_twice(patch: Patch) -> None:
     patch.setattr(LocalStatistics, "told", counting)
 
 
+def one_link_of_a_connection_is_told(patch: Patch) -> None:
+    told = LocalStatistics.told
+
+    def less(self: Any, what: list[str]) -> Any:
+        found = told(self, what)
+        if "links" in found:
+            found["links"] = list({row["client"]: row for row in found["links"]}.values())
+        return found
+
+    patch.setattr(LocalStatistics, "told", less)
+
+
 ALL = planted(globals())
