@@ -193,6 +193,10 @@ def _redirect_queue(source: str, target: str) -> _Ask[bool]:
     return _Ask("redirect_queue", {"name": source, "target": target}, _changed, REDIRECTS)
 
 
+def _close_connection(client: str, reason: str) -> _Ask[None]:
+    return _Ask("close_connection", {"client": client, "reason": reason}, lambda value: None)
+
+
 def _end_redirect(source: str) -> _Ask[None]:
     return _Ask("redirect_queue", {"name": source}, _nothing, REDIRECTS)
 
@@ -525,6 +529,16 @@ class Management:
         """
         return self._ask(_redirect_queue(source, target))
 
+    def close_connection(self, client: str, reason: str = "") -> None:
+        """Close the connection of another client to the broker that this connection has. It hears ConnectionLost, with
+        the reason, and does not come back by itself; what its consumers held goes back to its place.
+
+        Raises:
+            NotFound: that broker has no such client; `statistics("connections")` says who is where. Invalid: the broker
+                is of an older version, which closes none.
+        """
+        self._ask(_close_connection(client, reason))
+
     def end_redirect(self, source: str) -> None:
         """Undo `redirect_queue`: what is sent to that queue comes into it again. Raises NotFound."""
         self._ask(_end_redirect(source))
@@ -756,6 +770,10 @@ class AsyncManagement:
     async def redirect_queue(self, source: str, target: str) -> bool:
         """As `Connection.redirect_queue`."""
         return await self._ask(_redirect_queue(source, target))
+
+    async def close_connection(self, client: str, reason: str = "") -> None:
+        """As `Connection.close_connection`."""
+        await self._ask(_close_connection(client, reason))
 
     async def end_redirect(self, source: str) -> None:
         """As `Connection.end_redirect`."""

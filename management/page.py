@@ -71,7 +71,7 @@ class Page:
         Raises:
             LocalError: it cannot listen at that host, or may not without a token.
         """
-        access, deeds = Access((place.host,), self._token), Deeds(self._link, self._audited)
+        access, deeds = Access((place.host,), self._token), Deeds(self._link, self._audited, token=self._token)
         app = application(self._view, self._watcher, deeds, access, self._feed)
         server = PageServer(app, place.host, place.port, elsewhere=place.elsewhere)
         address = await server.start()

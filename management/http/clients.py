@@ -11,7 +11,7 @@ from ..view import ManagementView
 from .figures import stats
 from .names import of_vhost
 from .paging import PAGED, found, listed
-from .table import VHOST, Answer, Call, Operations
+from .table import NOTHING, VHOST, Answer, Call, Operations
 
 operations = Operations()
 MAJOR = 1
@@ -88,6 +88,14 @@ async def connections(call: Call) -> Answer:
 async def connection(call: Call) -> Answer:
     row = next((row for row in call.view.rows("connections") if row["client"] == call.name), None)
     return Answer(told_connection(found(row, "connection", call.name)))
+
+
+@operations.delete("/connections/{name}", "End a connection: its client does not come back by itself.",
+                   statuses={204: "it is over", 404: "there is no such connection"})  # fmt: skip
+async def close_connection(call: Call) -> Answer:
+    row = next((row for row in call.view.rows("connections") if row["client"] == call.name), None)
+    await call.deeds.close_connection(call.who, found(row, "connection", call.name)["broker"], call.name)
+    return NOTHING
 
 
 @operations.get("/connections/{name}/channels", "The channel of a connection.", *PAGED,

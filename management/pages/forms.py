@@ -183,6 +183,22 @@ def unbind_loses(_: ManagementView, given: Given) -> str:
     return f"the binding of {to!r} to the exchange {exchange!r} by the key {key!r}: no new messages come by it"
 
 
+# ---- connections
+
+
+async def close_connection(deeds: Deeds, who: Asker, given: Given) -> Done:
+    await deeds.close_connection(who, given.name("broker"), given.name("client"))
+    return Done(f"The connection of {given.text('client')!r} is over.")
+
+
+def close_connection_loses(view: ManagementView, given: Given) -> str:
+    broker, client = given.name("broker"), given.name("client")
+    row = view.connection(broker, client) or {}
+    links = f"{counted(row.get('senders'), 'sender')} and {counted(row.get('receivers'), 'receiver')}"
+    held = "what it holds goes back to its queues, and its program does not connect again by itself"
+    return f"the connection of {client!r} to {broker}, with {links}: {held}"
+
+
 # ---- policies
 
 
@@ -234,6 +250,7 @@ FORMS: dict[str, Form] = {
     "delete-exchange": Form("Delete exchange", delete_exchange, delete_exchange_loses),
     "bind": Form("Bind", bind),
     "unbind": Form("Unbind", unbind, unbind_loses),
+    "close-connection": Form("Close connection", close_connection, close_connection_loses),
     "add-policy": Form("Set policy", add_policy),
     "delete-policy": Form("Delete policy", delete_policy, delete_policy_loses),
     "import-definitions": Form("Import", import_definitions, has_file=True),

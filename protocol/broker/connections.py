@@ -17,6 +17,7 @@ from .observers import BrokerObserver
 from .session import Session
 
 RESCUE = "a connection opened for rescue only looks: browse a queue, or connect without rescue"
+REASON_CHARS = 500
 
 
 class Connections:
@@ -65,6 +66,14 @@ class Connections:
     def connected(self, client: str) -> Session | None:
         """The session of the client of that id, None where it has none here."""
         return self._clients.get(client)
+
+    def dismiss(self, client: str, reason: str) -> bool:
+        """An operator ends the connection of the client of that id, for good; whether it has one here."""
+        session = self._clients.get(client)
+        if session is not None:
+            text = f"this connection was closed by an operator: {reason[:REASON_CHARS] or 'no reason given'}"
+            self._end(session, NOT_ALLOWED, text)
+        return session is not None
 
     def forget(self, session: Session, code: str = "", text: str = "") -> None:
         """The connection is over. `code`: why this broker ends it, "" if it does not."""

@@ -139,7 +139,7 @@ class BrokerMachine(Acceptor):
         self.exclusive_queues = ExclusiveQueues(cluster, requests, self.connections.connected)
         self.management = Management(
             self, cluster, requests, questions, self.deletions, self.resets, placement.of, self.report, self.stored,
-            limits.queue_bytes, sessions, self.exclusive_queues,
+            limits.queue_bytes, sessions, self.exclusive_queues, self.connections.dismiss,
         )  # fmt: skip
         self.queue_changes = QueueChanges(
             self, cluster, requests, self.lifecycle, placement, questions, self.transfers, self.senders,

@@ -14,6 +14,7 @@ import msgspec
 from ..errors import INVALID, PeerError
 from ..status.machines import BrokerStatus
 from .cluster_state import ClusterState
+from .command_arguments import NoArguments
 from .fellows import Answers, Fellows
 from .restraints import Restraints
 from .session import ReceiverLink, SenderLink, Session, Traffic
@@ -134,6 +135,30 @@ def fellows_of(machine: Any) -> Fellows:
     local = LocalStatistics(machine.sessions, machine.senders.traffic, machine.report, restraints, churn)
     addresses: Callable[[], Mapping[str, str]] = lambda: machine.connections.addresses  # noqa: E731
     return Fellows(machine, machine.broker, machine.inc, addresses, local.told, machine.timing)
+
+
+def gather(
+    parts: list[str], cluster: ClusterState, fellows: Fellows,
+    queues: Callable[[Callable[..., None], NoArguments], None], answer: Callable[..., None],
+) -> None:  # fmt: skip
+    """Ask who knows, and answer when all have told, or have had their time.
+
+    Args:
+        parts: of what.
+        queues: asks for the descriptions of all queues.
+    """
+    asked: dict[str, Any] = {}
+
+    def heard(what: str, value: Any) -> None:
+        asked[what] = value
+        if len(asked) == 2:
+            answer(added_up(parts, cluster, fellows.addresses(), asked["queues"], *asked["brokers"]))
+
+    fellows.ask(parts, lambda answers, silent: heard("brokers", (answers, silent)))
+    if OF_QUEUES.intersection(parts):
+        queues(lambda rows: heard("queues", rows), NoArguments())
+    else:
+        heard("queues", [])
 
 
 def added_up(

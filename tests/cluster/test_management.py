@@ -107,6 +107,8 @@ def test_a_deed_by_the_api_is_one_row_of_the_page_of_events(tmp_path: Path) -> N
         while len(rows := operated(address)) < 3:
             assert time.monotonic() < until, f"the page of events shows {rows}"
             time.sleep(0.1)
+        own = asked(address, "/api/connections", TOKEN)[1]  # the page's
+        assert [one["peer_host"] for one in own] == ["127.0.0.1"] and own[0]["connected_at"] > 1.7e12
         deeds = [row.partition("operated ")[2] for row in rows]
         assert sum("declare_queue from 127.0.0.1: done" in deed and "orders" in deed for deed in deeds) == 1, rows
         assert sum("delete_queue from 127.0.0.1: NotFound" in deed and "missing" in deed for deed in deeds) == 1, rows

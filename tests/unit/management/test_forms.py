@@ -54,6 +54,7 @@ LOSSES = {
     "purge": ({"name": "orders"}, "40,330 messages", ("orders",), {}),
     "delete-queue": ({"name": "orders"}, "50,412 messages", ("orders",), {}),
     "delete-exchange": ({"name": "events"}, "4 bindings", ("events",), {}),
+    "close-connection": ({"broker": "b1", "client": "c3"}, "0 senders and 1 receiver", ("b1", "c3"), {}),
     "delete-policy": ({"name": "defaults"}, "1 queue got settings", ("defaults", False), {}),
     "unbind": ({"exchange": "events", "queue": "orders", "key": EVIL}, "orders", ("events",),
                {"queue": "orders", "to_exchange": "", "key": EVIL}),

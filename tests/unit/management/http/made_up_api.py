@@ -41,7 +41,7 @@ LOOKED: dict[str, Any] = {
 DONE: dict[str, Any] = {
     "declare_queue": True, "delete_queue": 0, "purge": 3, "move": Moved(1, 2), "redrive": Moved(0, 0), "publish": True,
     "get": [MESSAGE], "declare_exchange": False, "delete_exchange": None, "bind": True, "unbind": None,
-    "add_policy": True, "delete_policy": None, "import_definitions": Imported([], {"users": 1}),
+    "close_connection": None, "add_policy": True, "delete_policy": None, "import_definitions": Imported([], {"users": 1}),
 }  # fmt: skip
 
 

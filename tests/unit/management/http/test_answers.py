@@ -132,7 +132,7 @@ def test_the_overview_and_the_brokers():
 
 
 def test_connections_channels_and_consumers():
-    http = MadeUpApi().http
+    http = (api := MadeUpApi()).http
     row = http.get("/api/connections").json()[0]
     assert (row["name"], row["node"], row["state"], row["protocol"]) == ("c1", "b1", "flow", "manta 1.12")
     assert http.get("/api/connections/c1").json() == row
@@ -145,6 +145,9 @@ def test_connections_channels_and_consumers():
     assert http.get("/api/channels/c1%20(1)").json() == channels[0]
     assert http.get("/api/connections/c1/channels").json() == channels == http.get("/api/vhosts/%2F/channels").json()
     assert http.get("/api/channels/c1").status_code == http.get("/api/connections/c2/channels").status_code == 404
+    assert http.delete("/api/connections/c2").status_code == 404
+    assert http.delete("/api/connections/c1").status_code == 204
+    assert [(name, given) for name, _, given in api.deeds.done] == [("close_connection", ("b1", "c1"))]
     consumers = http.get("/api/consumers").json()
     assert [one["queue"]["name"] for one in consumers] == ["orders", "bills"]
     assert [(one["consumer_tag"], one["active"], one["manta"]["mode"]) for one in consumers] == [
