@@ -10,7 +10,7 @@ STAMP := $(VENV)/.setup-stamp
 .DEFAULT_GOAL := help
 # Each of a cluster's processes would compile the sources anew, and the tests start hundreds of them.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo examples test check compat hosts hosts-tools postgres-tools bench bench-recovery bench-restart bench-joining bench-spark simulate explore chaos lock format clean
+.PHONY: help setup demo examples test check compat hosts hosts-tools postgres-tools browser-tools bench bench-recovery bench-restart bench-joining bench-spark simulate explore chaos lock format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -42,6 +42,7 @@ test: $(STAMP) ## Lint, types, and all tests, real Ray clusters among them
 	$(BIN)/pyright
 	@$(MAKE) --no-print-directory postgres-tools
 	@$(MAKE) --no-print-directory hosts-tools
+	@$(MAKE) --no-print-directory browser-tools
 	$(BIN)/pytest -q -n 2 tests/unit tests/scenarios tests/store
 	@# RayDP needs a Java of its own, and a process has one for its life: so test_on_ray.py has one to itself.
 	@$(BIN)/python -m tests.in_gaps \
@@ -66,6 +67,12 @@ postgres-tools:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
 	  { apt-get install -y -qq postgresql || { apt-get update -qq && apt-get install -y -qq postgresql; }; } \
 	    >/dev/null 2>&1 || echo "PostgreSQL could not be installed: its tests are skipped"; fi
+
+# A browser for the tests of the management page, where we may install it; those are skipped, saying why, where it is missing.
+browser-tools:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v chromium && command -v chromedriver; } >/dev/null; then \
+	  { apt-get install -y -qq chromium chromium-driver || { apt-get update -qq && apt-get install -y -qq chromium chromium-driver; }; } \
+	    >/dev/null 2>&1 || echo "Chromium could not be installed: the tests in a browser are skipped"; fi
 
 compat: $(STAMP) ## The tests that touch Ray, on the oldest and newest that the pin allows, or on RAYS='2.57.1 2.58.0'
 	$(BIN)/python -m tests.compat $(RAYS)

@@ -193,6 +193,10 @@ def _redirect_queue(source: str, target: str) -> _Ask[bool]:
     return _Ask("redirect_queue", {"name": source, "target": target}, _changed, REDIRECTS)
 
 
+def _close_connection(client: str, reason: str) -> _Ask[None]:
+    return _Ask("close_connection", {"client": client, "reason": reason}, lambda value: None)
+
+
 def _end_redirect(source: str) -> _Ask[None]:
     return _Ask("redirect_queue", {"name": source}, _nothing, REDIRECTS)
 
@@ -525,6 +529,16 @@ class Management:
         """
         return self._ask(_redirect_queue(source, target))
 
+    def close_connection(self, client: str, reason: str = "") -> None:
+        """Close the connection of another client to the broker that this connection has. It hears ConnectionLost, with
+        the reason, and does not come back by itself; what its consumers held goes back to its place.
+
+        Raises:
+            NotFound: that broker has no such client; `statistics("connections")` says who is where. Invalid: the broker
+                is of an older version, which closes none.
+        """
+        self._ask(_close_connection(client, reason))
+
     def end_redirect(self, source: str) -> None:
         """Undo `redirect_queue`: what is sent to that queue comes into it again. Raises NotFound."""
         self._ask(_end_redirect(source))
@@ -613,18 +627,23 @@ class Management:
         """Figures of the whole cluster, for people and for what watches it.
 
         Args:
-            parts: of "queues", "exchanges", "brokers", "connections" and "groups"; all, where none is named.
+            parts: of "queues", "exchanges", "brokers", "connections", "links" and "groups"; all, where none is named.
 
         Returns:
             Part -> a description of each. Of queues: as `queues`, with the "consumers" of all brokers, where those are
             ("consumers_at") and the number of "bindings". Of exchanges: "bindings", messages "received", "routed" and
-            "unroutable", since the brokers that are here began. Of connections: the client, its broker, what it has
-            sent by its senders, its credit, and whether its senders are held back: its "state" ("running"; "flow": what
-            it has sent waits; "blocked": it may send no more), the queues it is "held_back_by", and "why", in words; at
-            most 1,000 of a broker, without the last three where that is before protocol 1.9. Of brokers: how many
-            connections, senders and receivers they have, "unacked" messages, consume "locks". Of groups: message groups
-            that a consumer holds. And "silent": brokers that have not answered in time, so that what they alone know is
-            missing.
+            "unroutable", since the brokers that are here began. Of connections: the client, where it is ("address") and
+            since when ("since_ms", Unix time), its broker, what it has sent by its senders, its credit, and whether its
+            senders are held back: its "state" ("running"; "flow": what it has sent waits; "blocked": it may send no
+            more), the queues it is "held_back_by", and "why", in words; at most 1,000 of a broker, without these three
+            where that is before protocol 1.9. Of links, which are the senders and receivers of sessions: client and
+            broker, "role" and "handle"; of senders the exchange, the key (None: each message has its own) and how many
+            messages it has "sent"; of receivers the queue, how they were attached, whether one "waits" for its turn,
+            its credit, and how many messages it was "delivered"; at most 1,000 of a broker, and none of one of an older
+            version. Of brokers: how many connections, senders and receivers they have, "unacked" messages, consume
+            "locks", connections that were "opened" and "closed", "queues_declared" and "queues_deleted", since they
+            began. Of groups: message groups that a consumer holds. And "silent": brokers that have not answered in
+            time, so that what they alone know is missing.
 
         Raises:
             Invalid: there is no such part; or the broker is of an older version, which has no statistics.
@@ -751,6 +770,10 @@ class AsyncManagement:
     async def redirect_queue(self, source: str, target: str) -> bool:
         """As `Connection.redirect_queue`."""
         return await self._ask(_redirect_queue(source, target))
+
+    async def close_connection(self, client: str, reason: str = "") -> None:
+        """As `Connection.close_connection`."""
+        await self._ask(_close_connection(client, reason))
 
     async def end_redirect(self, source: str) -> None:
         """As `Connection.end_redirect`."""

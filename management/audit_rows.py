@@ -88,7 +88,7 @@ class AuditRows:
 def audit_row(audit: Audit) -> Row:
     """The row of a deed: whatever is in it, its columns can hold it."""
     given = audit.arguments
-    name = next((given[key] for key in ("name", "queue", "exchange", "key") if given.get(key)), "")
+    name = next((given[key] for key in ("name", "queue", "exchange", "key", "client") if given.get(key)), "")
     told: dict[str, Any] = {"what": audit.what, "from": audit.address, "outcome": audit.outcome, "arguments": given}
     detail = _held(json.dumps(told, ensure_ascii=False, default=str), DETAIL_CHARS)
     return Row(

@@ -7,8 +7,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from ..client import connect_async
 from ..client.aio.aio import AsyncConnection
-from ..client.errors import Invalid, MantaError, Timeout
+from ..client.errors import Invalid, MantaError, NotFound, Timeout
 from ..client.moves import Moved
 from . import messages
 from .imports import Imported, import_into
@@ -71,12 +72,14 @@ class Deeds:
         audit: is given the account of each deed. It must not raise.
         patience_s: so long a deed may take.
         answer_bytes: `get` and `browse` end with the message by which they have so many bytes of bodies.
+        token: what clients must present.
     """
 
     def __init__(
         self, link: Link, audit: Callable[[Audit], None], patience_s: float = PATIENCE_S,
-        answer_bytes: int = messages.MOST_BYTES,
+        answer_bytes: int = messages.MOST_BYTES, token: str = "",
     ) -> None:  # fmt: skip
+        self._token = token
         self._link = link
         self._audit = audit
         self._patience_s = patience_s
@@ -247,6 +250,27 @@ class Deeds:
     async def definitions(self) -> Description:
         """As `Connection.definitions`."""
         return await self._in_time(lambda to: to.definitions())
+
+    # ---- connections
+
+    async def close_connection(self, who: Asker, broker: str, client: str) -> None:
+        """End the connection of a client to a broker: it does not come back by itself, and what it held goes back.
+
+        Raises:
+            NotFound: there is no such broker, or it has no such client.
+        """
+        what: dict[str, Any] = {"broker": broker, "client": client}
+        reason = f"by {who.name} at the management page"
+        await self._done(who, "close_connection", what, lambda to: self._closed(to, broker, client, reason))
+
+    async def _closed(self, to: AsyncConnection, broker: str, client: str, reason: str) -> None:
+        """Only the broker that has it can end it."""
+        rows = (await to.statistics("brokers"))["brokers"]
+        address = next((row.get("address", "") for row in rows if row["broker"] == broker), "")
+        if not address:
+            raise NotFound(f"there is no broker {broker!r} that takes clients: look where that client is now")
+        async with connect_async(address, token=self._token, reconnect_s=0) as there:
+            await there.close_connection(client, reason)
 
     # ---- each of them
 

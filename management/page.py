@@ -16,7 +16,7 @@ from .deeds import Audit, Deeds
 from .event_feed import EventFeed, EventKeeper
 from .http.access import Access
 from .server import PageServer
-from .view import PARTS, ManagementView, Row
+from .view import ManagementView, Row
 from .watcher import Watcher
 
 LAST_S = 1.0
@@ -71,7 +71,7 @@ class Page:
         Raises:
             LocalError: it cannot listen at that host, or may not without a token.
         """
-        access, deeds = Access((place.host,), self._token), Deeds(self._link, self._audited)
+        access, deeds = Access((place.host,), self._token), Deeds(self._link, self._audited, token=self._token)
         app = application(self._view, self._watcher, deeds, access, self._feed)
         server = PageServer(app, place.host, place.port, elsewhere=place.elsewhere)
         address = await server.start()
@@ -115,4 +115,5 @@ class Page:
         return await asyncio.to_thread(self._look)
 
     async def _statistics(self) -> Mapping[str, list[Row]]:
-        return await self._link.ask(lambda connection: connection.statistics(*PARTS))
+        # Of all parts that its broker has: one of an older version knows fewer.
+        return await self._link.ask(lambda connection: connection.statistics())

@@ -17,14 +17,18 @@ from ..protocol.status.cluster import ClusterStatus
 from ..protocol.status.machines import SequencerStatus
 from ..protocol.status.members import AnyMember, ReplicaMember, SequencerMember, TapMember
 from ..protocol.wire.events import CLUSTER
-from .history import Histories, History, point_of
+from .history import MINUTES, Histories, LongHistory, point_of
 from .listing import Listing, Wanted, listing
 from .lock_moves import LockMove, LockMoves
 from .rates import Rates
 
 Row = dict[str, Any]
-PARTS = ("queues", "exchanges", "brokers", "connections", "groups")
+PARTS = ("queues", "exchanges", "brokers", "connections", "links", "groups")
 """What there are statistics of."""
+OF_BROKERS = ("received", "unroutable", "opened", "closed")
+"""What a broker counts of itself: messages that came, and connections that were opened and closed."""
+OF_ALL_QUEUES = ("queues_declared", "queues_deleted")
+"""What each broker counts of the whole cluster."""
 OF_QUEUES = ("enqueued", "dequeued", "accepted", "acquires", "releases", "discarded", "dead_lettered", "expired")
 SUMS = ("messages", "available", "acquired", "delayed", "bytes")
 
@@ -70,11 +74,12 @@ class ManagementView:
         self._rates = {
             "queues": Rates(OF_QUEUES, lambda row: row["id"]),
             "exchanges": Rates(("received", "routed", "unroutable"), lambda row: row["name"]),
-            "brokers": Rates(("received", "unroutable"), lambda row: row["broker"]),
+            "brokers": Rates((*OF_BROKERS, *OF_ALL_QUEUES), lambda row: row["broker"]),
             "connections": Rates(("sent",), _of_connection),
+            "links": Rates(("sent", "delivered"), _of_link),
         }
         self._histories = Histories()
-        self._whole = History()
+        self._whole = LongHistory()
         self._moves = LockMoves()
 
     def take(self, sample: Sample) -> None:
@@ -116,6 +121,14 @@ class ManagementView:
         """An exchange by its name; None where there is none."""
         return self._rows["exchanges"].get(name)
 
+    def connection(self, broker: str, client: str) -> Row | None:
+        """A connection by its broker and its client's id; None where there is none."""
+        return self._rows["connections"].get(f"{broker} {client}")
+
+    def links(self, **of: Any) -> list[Row]:
+        """The senders and receivers that have all these values: `role="receiver", queue="orders"`."""
+        return [row for row in self._rows["links"].values() if all(row.get(name) == of[name] for name in of)]
+
     # ---- the whole
 
     def totals(self) -> dict[str, int]:
@@ -132,17 +145,27 @@ class ManagementView:
             sums.update(queue["rates"])
         return dict(sums)
 
+    def churn(self) -> dict[str, float]:
+        """What comes and goes at the brokers, a second: messages "received" and "unroutable", connections "opened" and
+        "closed", "queues_declared" and "queues_deleted"."""
+        return _together([row["rates"] for row in self._rows["brokers"].values()])
+
+    def churned(self) -> dict[str, float]:
+        """The same, since the brokers that are here began."""
+        return _together(list(self._rows["brokers"].values()))
+
     def counts(self) -> dict[str, int]:
         """How many of what there are: queues, exchanges, brokers, connections, consumers."""
         counted = {part: len(self._rows[part]) for part in ("queues", "exchanges", "brokers", "connections")}
         return counted | {"consumers": sum(queue.get("consumers", 0) for queue in self._rows["queues"].values())}
 
-    def chart(self, queue: str = "") -> dict[str, list[float]]:
-        """The last minutes of a queue, by its name, or of the whole cluster: series -> values (`history.SERIES`)."""
+    def chart(self, queue: str = "", span: str = MINUTES) -> dict[str, list[float]]:
+        """The last minutes, hour or day (`history.SPANS_S`) of a queue, by its name, or of the whole cluster: series ->
+        values (`history.SERIES`)."""
         if not queue:
-            return self._whole.series()
+            return self._whole.series(span)
         row = self.queue(queue)
-        return self._histories.of(row["id"] if row else "")
+        return self._histories.of(row["id"] if row else "", span)
 
     # ---- what only such a cluster has
 
@@ -224,16 +247,29 @@ def _of_connection(row: Mapping[str, Any]) -> str:
     return f"{row['broker']} {row['client']}"
 
 
+def _of_link(row: Mapping[str, Any]) -> str:
+    return f"{row['broker']} {row['client']} {row['handle']}"
+
+
 def _of_group(row: Mapping[str, Any]) -> str:
     return f"{row['queue']} {row['group']}"
 
 
 _KEYS = {
     "queues": lambda row: row["name"], "exchanges": lambda row: row["name"], "brokers": lambda row: row["broker"],
-    "connections": _of_connection, "groups": _of_group,
+    "connections": _of_connection, "links": _of_link, "groups": _of_group,
 }  # fmt: skip
-_NAMES = {"queues": "name", "exchanges": "name", "brokers": "broker", "connections": "client", "groups": "group"}
+_NAMES = {
+    "queues": "name", "exchanges": "name", "brokers": "broker", "connections": "client", "links": "client",
+    "groups": "group",
+}  # fmt: skip
 """Part -> the field that is searched."""
+
+
+def _together(brokers: list[Row]) -> dict[str, float]:
+    """What each has counted of itself, added up; and what all have counted, by the one that has done so for longest."""
+    sums: dict[str, float] = {name: sum(one.get(name, 0) for one in brokers) for name in OF_BROKERS}
+    return sums | {name: max((one.get(name, 0) for one in brokers), default=0) for name in OF_ALL_QUEUES}
 
 
 def _member(actor: AnyMember) -> Row:

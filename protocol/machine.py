@@ -65,9 +65,10 @@ class Received(msgspec.Struct, frozen=True):
 
 
 class PeerUp(msgspec.Struct, frozen=True):
-    """A link to or from `peer` is open and authenticated."""
+    """A link to or from `peer` is open and authenticated. `address`: a client's "host:port", where it has one."""
 
     peer: str
+    address: str = ""
 
 
 class PeerDown(msgspec.Struct, frozen=True):

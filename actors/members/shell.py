@@ -277,7 +277,7 @@ class Shell:
             self._tick()
             self._tell_lost()
             self.links[link.peer] = link
-            self._carry_out(self._step(PeerUp(link.peer)))
+            self._carry_out(self._step(PeerUp(link.peer, link.address if link.is_client else "")))
         except Exception as error:
             self.fail(error)
         for wanted, future in self._waiting:

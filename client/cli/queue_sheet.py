@@ -23,29 +23,6 @@ def limit_of(queue: Mapping[str, Any]) -> str:
     return f"{most} {definition.get('overflow', '')}".strip() if most else ""
 
 
-MARKS = {
-    "durable": "D",
-    "exclusive": "Excl",
-    "auto_delete": "AD",
-    "expires_s": "Exp",
-    "message_ttl_s": "TTL",
-    "delivery_limit": "DL",
-    "single_active": "SAC",
-    "alternate": "DLX",
-    "redirected_to": "Redir",
-}
-"""What a queue has -> the mark that a queue with it has in a list, as on RabbitMQ's management pages."""
-
-
-def features_of(queue: Mapping[str, Any]) -> str:
-    """What is special about a queue, as `MARKS`."""
-    said = {
-        **queue.get("definition", {}),
-        **{name: queue.get(name) for name in ("durable", "alternate", "redirected_to")},
-    }
-    return " ".join(mark for name, mark in MARKS.items() if said.get(name))
-
-
 def sheet_of(queue: Mapping[str, Any], members: Mapping[str, str]) -> Table:
     """All that a broker says of a queue.
 

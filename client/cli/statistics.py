@@ -32,6 +32,10 @@ COLUMNS: dict[str, dict[str, str]] = {
         "client": "client", "broker": "broker", "senders": "senders", "receivers": "receivers", "sent": "sent",
         "credit": "credit", "state": "state", "why": "why",
     },
+    "links": {
+        "client": "client", "broker": "broker", "role": "role", "exchange": "exchange", "key": "key", "queue": "queue",
+        "sent": "sent", "delivered": "delivered", "credit": "credit",
+    },
     "groups": {"queue": "queue", "group": "group", "held": "held", "broker": "owner"},
 }  # fmt: skip
 """What there are statistics of -> the columns of its table: head -> the field that it shows."""

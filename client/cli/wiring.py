@@ -14,9 +14,10 @@ from rich.live import Live
 from ...protocol.errors import LocalError
 from ...protocol.wiring.exclusives import others
 from ..errors import InUse, Invalid, NotEmpty
+from ..features import features_of
 from ..management import TYPED
 from .console import Broker, Json, Token, connection, meant_by, out, say, seen, show, table_of
-from .queue_sheet import features_of, limit_of, sheet_of
+from .queue_sheet import limit_of, sheet_of
 from .sheets import Sheet
 from .statistics import COLUMNS, Wanted, tell
 from .status import stores, stores_table
@@ -273,7 +274,10 @@ def bindings(broker: Broker = "", token: Token = "", as_json: Json = False) -> N
 
 def stat(
     queue: Annotated[
-        str, typer.Argument(metavar="WHAT", help="queues, exchanges, brokers, connections or groups; or one queue")
+        str,
+        typer.Argument(
+            metavar="WHAT", help="queues, exchanges, brokers, connections, links or groups; or one queue"
+        ),
     ] = "",
     sort: Annotated[str, typer.Option(help="by this column: the largest numbers first; not for one queue")] = "",
     limit: Annotated[int, typer.Option(min=0, help="so many rows at most; 0: all; not for one queue")] = 0,

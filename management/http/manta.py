@@ -6,6 +6,7 @@ from typing import Any
 
 from ...client.definitions.values import to_json
 from ...client.errors import Invalid
+from ..history import SPANS_S
 from ..messages import MOST
 from .bodies import BodyObject
 from .clients import told_connection
@@ -70,15 +71,25 @@ async def events(call: Call) -> Answer:
     return Answer({"kept": (table := call.view.event_table()) is not None, **_told(table or {})})
 
 
-@operations.get("/manta/chart", "The last minutes of the whole cluster: series, and the values of each.")
+SPAN = Parameter("span", "string", "hour or day; the last minutes, unless given")
+
+
+def _span(call: Call) -> str:
+    span = call.text("span")
+    if span not in SPANS_S:
+        raise Invalid(f"span is {' or '.join(filter(None, SPANS_S))}, not {span!r:.60}")
+    return span
+
+
+@operations.get("/manta/chart", "The last minutes of the whole cluster: series, and the values of each.", SPAN)
 async def whole_chart(call: Call) -> Answer:
-    return Answer(call.view.chart())
+    return Answer(call.view.chart(span=_span(call)))
 
 
-@operations.get("/manta/chart/{name}", "The last minutes of a queue, as of the whole.", statuses=NO_QUEUE)
+@operations.get("/manta/chart/{name}", "The last minutes of a queue, as of the whole.", SPAN, statuses=NO_QUEUE)
 async def chart(call: Call) -> Answer:
     found(call.view.queue(call.name), "queue", call.name)
-    return Answer(call.view.chart(call.name))
+    return Answer(call.view.chart(call.name, _span(call)))
 
 
 @operations.get(

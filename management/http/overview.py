@@ -17,6 +17,11 @@ from .table import VHOST, Answer, Call, Operations
 
 operations = Operations()
 COUNTED = ("queues", "exchanges", "connections", "consumers")
+CHURN = {
+    "connection_created": "opened", "connection_closed": "closed", "queue_created": "queues_declared",
+    "queue_deleted": "queues_deleted",
+}  # fmt: skip
+"""RabbitMQ's name -> ours."""
 PROTOCOL = "manta"
 
 
@@ -38,6 +43,11 @@ def whole(view: ManagementView) -> dict[str, Any]:
     return {"queue_totals": depths(view.totals()), "message_stats": stats(counts, view.rates(), QUEUE_STATS)}
 
 
+def churn_rates(view: ManagementView) -> dict[str, Any]:
+    """What comes and goes: how often, since the brokers that are here began, and a second."""
+    return stats(view.churned(), view.churn(), CHURN)
+
+
 def listeners(view: ManagementView) -> list[dict[str, Any]]:
     """Where brokers take clients."""
     members = view.status.members if view.status is not None else {}
@@ -56,8 +66,9 @@ async def overview(call: Call) -> Answer:
     view, counts = call.view, call.view.counts()
     told: dict[str, Any] = {
         "product_name": "Manta", "product_version": version(),
-        "object_totals": {name: counts[name] for name in COUNTED}, **whole(view), "listeners": listeners(view),
-        "exchange_types": [{"name": name} for name in TYPES],
+        "object_totals": {name: counts[name] for name in COUNTED} | {"channels": counts["connections"]},
+        **whole(view), "listeners": listeners(view),
+        "exchange_types": [{"name": name} for name in TYPES], "churn_rates": churn_rates(view),
     }  # fmt: skip
     ours: dict[str, Any] = {"brokers": counts["brokers"], "time_s": view.time_s, "silent": view.silent}
     ours |= {"troubles": dict(view.troubles), "totals": view.totals(), "rates": view.rates()}

@@ -31,15 +31,15 @@ def form_handlers(view: ManagementView, deeds: Deeds, page: Page) -> dict[str, H
 
     def handler(path: str, form: Form) -> Handler:
         async def act(request: Request) -> Response:
-            said: dict[str, Any] = {"sure": False, "messages": None, "tone": "ok", "text": ""}
+            said: dict[str, Any] = {"sure": False, "messages": None, "objects": None, "tone": "ok", "text": ""}
             code = 200
             try:
-                given = await Given.read(request)
-                if form.loses is not None and not given.flag("sure"):
-                    said |= {"sure": True, "loses": form.loses(view, given), "fields": given.fields}
+                given = await Given.read(request, form.has_file)
+                loses = "" if form.loses is None or given.flag("sure") else form.loses(view, given)
+                if loses:
+                    said |= {"sure": True, "loses": loses, "fields": given.fields}
                 else:
-                    done = await form.do(deeds, request.state.asker, given)
-                    said |= {"text": done.text, "messages": done.messages}
+                    said |= (await form.do(deeds, request.state.asker, given))._asdict()
             except (MantaError, LocalError, OSError) as error:
                 code = 409
                 said |= {"tone": "bad", "text": f"Not done: {error}"}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from ...client.definitions.comparison import NEW, UNCHANGED
 from ...client.errors import Invalid
 from ..deeds import Asker, Deeds
-from ..messages import MessageSeen
+from ..imports import ImportedObject
+from ..messages import REQUEUE, MessageSeen
 from ..view import ManagementView
 from .figures import count, counted
 from .given import Given
@@ -16,21 +19,35 @@ BROWSED = 20
 BROWSED_MOST = 200
 BODY_BYTES = 4096
 """So much of each body is shown."""
+TOLD = 200
+"""So many objects of a file are named."""
+ACCEPT, REJECT = "ack_requeue_false", "reject_requeue_false"
+TAKES = (ACCEPT, REJECT)
+"""Modes of getting by which messages leave their queue."""
+BECAME = {
+    REQUEUE: "the oldest first; they are back in the queue, and it counts a delivery more of each",
+    ACCEPT: "the oldest first; they are gone", REJECT: "the oldest first; they are rejected",
+}  # fmt: skip
 
 
 class Done(NamedTuple):
-    """Attributes: text, what it came to; messages, those that were looked at; None where it was no look."""
+    """Attributes: text, what it came to; messages, those that were looked at, None where it was no look; objects, those
+    of a definitions file of which there is something to say; tone, "ok" or "bad"."""
 
     text: str
     messages: list[MessageSeen] | None = None
+    objects: list[ImportedObject] | None = None
+    tone: str = "ok"
 
 
 class Form(NamedTuple):
-    """Attributes: title, what its button says; do, what it does; loses, what is lost by it, of those that ask first."""
+    """Attributes: title, what its button says; do, what it does; loses, what is lost by it, of those that ask first, ""
+    where nothing is; has_file, whether a file comes with it."""
 
     title: str
     do: Callable[[Deeds, Asker, Given], Awaitable[Done]]
     loses: Callable[[ManagementView, Given], str] | None = None
+    has_file: bool = False
 
 
 # ---- a queue
@@ -39,17 +56,42 @@ class Form(NamedTuple):
 async def publish(deeds: Deeds, who: Asker, given: Given) -> Done:
     exchange, key = given.text("exchange", ""), given.text("key", "")
     body = given.text("body", "").encode()
+    if given.flag("base64"):
+        try:
+            body = base64.b64decode(body, validate=True)
+        except ValueError as error:
+            raise Invalid(f"the body is not in base64: {error}") from None
     taken = await deeds.publish(who, exchange, key, given.values("properties"), body)
     return Done("Sent: a queue has it." if taken else f"No queue has taken it: nothing is bound by the key {key!r}.")
 
 
 async def browse(deeds: Deeds, who: Asker, given: Given) -> Done:
+    found = await deeds.browse(given.name("name"), _count(given), BODY_BYTES, given.text("selector", ""))
+    text = f"{counted(len(found), 'message')}, the oldest first. They stay in the queue."
+    return Done(text if found else "There is none that nobody holds.", found)
+
+
+async def get(deeds: Deeds, who: Asker, given: Given) -> Done:
+    mode = given.text("mode", REQUEUE)
+    found = await deeds.get(who, given.name("name"), _count(given), mode, BODY_BYTES)
+    text = f"{counted(len(found), 'message')}, {BECAME.get(mode, '')}."
+    return Done(text if found else "There is none that nobody holds.", found)
+
+
+def get_loses(view: ManagementView, given: Given) -> str:
+    mode, what = given.text("mode", REQUEUE), counted(_count(given), "message")
+    if mode not in TAKES:
+        return ""
+    queue = view.queue(given.name("name")) or {}
+    to = f"for the exchange {queue['alternate']!r}" if mode == REJECT and queue.get("alternate") else "for good"
+    return f"at most {what} of the queue {given.text('name')!r}, {to}"
+
+
+def _count(given: Given) -> int:
     wanted = given.number("count", BROWSED)
     if not 1 <= wanted <= BROWSED_MOST:
         raise Invalid(f"count is a number from 1 to {BROWSED_MOST}, not {wanted}")
-    found = await deeds.browse(given.name("name"), wanted, BODY_BYTES, given.text("selector", ""))
-    text = f"{counted(len(found), 'message')}, the oldest first. They stay in the queue."
-    return Done(text if found else "There is none that nobody holds.", found)
+    return wanted
 
 
 async def purge(deeds: Deeds, who: Asker, given: Given) -> Done:
@@ -141,6 +183,22 @@ def unbind_loses(_: ManagementView, given: Given) -> str:
     return f"the binding of {to!r} to the exchange {exchange!r} by the key {key!r}: no new messages come by it"
 
 
+# ---- connections
+
+
+async def close_connection(deeds: Deeds, who: Asker, given: Given) -> Done:
+    await deeds.close_connection(who, given.name("broker"), given.name("client"))
+    return Done(f"The connection of {given.text('client')!r} is over.")
+
+
+def close_connection_loses(view: ManagementView, given: Given) -> str:
+    broker, client = given.name("broker"), given.name("client")
+    row = view.connection(broker, client) or {}
+    links = f"{counted(row.get('senders'), 'sender')} and {counted(row.get('receivers'), 'receiver')}"
+    held = "what it holds goes back to its queues, and its program does not connect again by itself"
+    return f"the connection of {client!r} to {broker}, with {links}: {held}"
+
+
 # ---- policies
 
 
@@ -164,9 +222,25 @@ def delete_policy_loses(view: ManagementView, given: Given) -> str:
     return f"the policy {name!r}, by which {counted(queues, 'queue')} got settings: these end"
 
 
+# ---- definitions
+
+
+async def import_definitions(deeds: Deeds, who: Asker, given: Given) -> Done:
+    if not given.file:
+        raise Invalid("there is no file, or nothing is in it: choose one")
+    done = await deeds.import_definitions(who, given.file, given.text("vhost", ""))
+    counts = ", ".join(f"{count(number)} {outcome}" for outcome, number in sorted(done.counts.items()))
+    over = ", ".join(f"{count(number)} {name}" for name, number in sorted(done.passed_over.items()))
+    text = f"{counts or 'Nothing in it is for a cluster like this'}."
+    text += f" Not looked at: {over}." if over else ""
+    told = [one for one in done.objects if one.outcome not in (NEW, UNCHANGED) or one.remarks]
+    return Done(text, objects=told[:TOLD], tone="ok" if done.complete else "bad")
+
+
 FORMS: dict[str, Form] = {
     "publish": Form("Publish", publish),
     "browse": Form("Browse", browse),
+    "get": Form("Get", get, get_loses),
     "purge": Form("Purge", purge, purge_loses),
     "move": Form("Move", move),
     "redrive": Form("Redrive", redrive),
@@ -176,7 +250,9 @@ FORMS: dict[str, Form] = {
     "delete-exchange": Form("Delete exchange", delete_exchange, delete_exchange_loses),
     "bind": Form("Bind", bind),
     "unbind": Form("Unbind", unbind, unbind_loses),
+    "close-connection": Form("Close connection", close_connection, close_connection_loses),
     "add-policy": Form("Set policy", add_policy),
     "delete-policy": Form("Delete policy", delete_policy, delete_policy_loses),
+    "import-definitions": Form("Import", import_definitions, has_file=True),
 }
 """The last part of a form's path -> the form."""

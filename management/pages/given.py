@@ -7,11 +7,17 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
+from ...client.definitions.reading import MOST_BYTES as DEFINITIONS_BYTES
 from ...client.definitions.reading import parsed
 from ...client.definitions.values import from_json
 from ...client.errors import Invalid
+from . import uploads
 
 MOST_BYTES = 4 << 20
+FILE = "file"
+"""The field of a form's file."""
+FILE_BYTES = DEFINITIONS_BYTES + (1 << 16)
+"""Of a form that has one."""
 MOST_FIELDS = 50
 KIND = "application/x-www-form-urlencoded"
 
@@ -20,21 +26,31 @@ class Given:
     """The fields of a form.
 
     All raise Invalid: the field is missing, or no such value.
+
+    Attributes:
+        fields: name -> text. file: what is in the file that came with it.
     """
 
-    def __init__(self, fields: dict[str, str]) -> None:
+    def __init__(self, fields: dict[str, str], file: bytes = b"") -> None:
         self.fields = fields
+        self.file = file
 
     @classmethod
-    async def read(cls, request: Request) -> Given:
+    async def read(cls, request: Request, with_file: bool = False) -> Given:
         """Those of a request. Raises Invalid: it is no form, or too long."""
-        if request.headers.get("content-type", "").partition(";")[0].strip() != KIND:
-            raise Invalid(f"a form is sent as {KIND}: send it from its page")
+        content_type = request.headers.get("content-type", "")
+        kind, most = (uploads.KIND, FILE_BYTES) if with_file else (KIND, MOST_BYTES)
+        if content_type.partition(";")[0].strip() != kind:
+            raise Invalid(f"this form is sent as {kind}: send it from its page")
         body = bytearray()
         async for piece in request.stream():
             body += piece
-            if len(body) > MOST_BYTES:
-                raise Invalid(f"a form has at most {MOST_BYTES:,} bytes: send what is longer with a program")
+            if len(body) > most:
+                raise Invalid(f"this form has at most {most:,} bytes: send what is longer with a program")
+        if with_file:
+            parts = uploads.parts_of(content_type, bytes(body))
+            file = parts.pop(FILE, b"")
+            return cls({name: value.decode("utf-8", "replace") for name, value in parts.items()}, file)
         try:
             pairs = parse_qsl(body.decode("utf-8"), True, encoding="utf-8", errors="strict", max_num_fields=MOST_FIELDS)
         except ValueError as error:

@@ -51,6 +51,30 @@ def _state(row: Mapping[str, Any]) -> str:
     return "leaving" if row.get("leaving") else "running"
 
 
+def connection_rows(view: ManagementView) -> list[Row]:
+    """The connections, with how long each has been there (`age_ms`), and what is searched for in it (`text`)."""
+    return [connection_row(row, view.time_s) for row in view.rows("connections")]
+
+
+def connection_row(row: Mapping[str, Any], now_s: float) -> Row:
+    """One, as of `connection_rows`."""
+    since_ms = row.get("since_ms")
+    found: Row = {**row, "text": f"{row['client']} {row.get('address', '')}"}
+    return found | ({"age_ms": max(0, int(now_s * 1000) - since_ms)} if since_ms else {})
+
+
+def link_rows(view: ManagementView) -> list[Row]:
+    """The senders and receivers in one table: `of` is the exchange or the queue, `count` and `rate` say how many
+    messages came or went by it, and `text` is what is searched for."""
+    found: list[Row] = []
+    for row in view.links():
+        of, counter = ("exchange", "sent") if row["role"] == "sender" else ("queue", "delivered")
+        name, key = row.get(of, ""), row.get("key") or ""
+        same: Row = {"of": name, "count": row.get(counter, 0), "rate": row["rates"].get(counter)}
+        found.append(row | same | {"text": f"{row['client']} {row['role']} {name} {key}"})
+    return found
+
+
 def store_rows(view: ManagementView) -> list[Row]:
     """The brokers' stores on disk."""
     found: list[Row] = []

@@ -16,6 +16,7 @@ from ...protocol.capture.newest_rows import OF_A_KIND
 from ...protocol.errors import LocalError
 from ..deeds import Deeds
 from ..event_feed import MOST, EventFeed
+from ..history import MINUTES, SPANS_S
 from ..http.access import Access
 from ..http.problems import HttpProblem
 from ..listing import listing
@@ -23,7 +24,17 @@ from ..view import ManagementView, Row
 from .acting import Handler, form_handlers
 from .asked_for import fields_of, wanted_of
 from .events_shown import CHOICES, kinds_of, shown
-from .joined import broker_rows, health_of, locks_by_broker, replicas_by_queue, settings_of, store_rows
+from .joined import (
+    broker_rows,
+    connection_row,
+    connection_rows,
+    health_of,
+    link_rows,
+    locks_by_broker,
+    replicas_by_queue,
+    settings_of,
+    store_rows,
+)
 from .templating import FOLDER, is_refresh, page
 
 QUEUE_SORTS = (
@@ -33,7 +44,11 @@ QUEUE_SORTS = (
 EXCHANGE_SORTS = (
     "name", "type", "bindings", "received", "unroutable", "rates.received", "rates.routed", "rates.unroutable",
 )  # fmt: skip
-CONNECTION_SORTS = ("client", "broker", "state", "senders", "receivers", "credit", "sent", "rates.sent")
+CONNECTION_SORTS = (
+    "client", "address", "broker", "state", "age_ms", "senders", "receivers", "credit", "sent", "rates.sent",
+)  # fmt: skip
+LINK_SORTS = ("client", "broker", "role", "of", "rate", "count", "credit")
+LINKS_OF_A_BROKER = 1000
 GROUP_SORTS = ("group", "queue", "held", "owner")
 LOCK_SORTS = ("name", "owner", "grant", "handovers", "consumers")
 REPLICA_SORTS = ("name", "wrong")
@@ -63,6 +78,7 @@ def page_routes(
     shows = Shows(view, deeds, access, feed or EventFeed())
     handlers: dict[str, Handler] = {
         "/": shows.overview, "/brokers": shows.brokers, "/connections": shows.connections,
+        "/connection": shows.connection, "/links": shows.links,
         "/exchanges": shows.exchanges, "/exchange": shows.exchange, "/queues": shows.queues, "/queue": shows.queue,
         "/admin": shows.admin, "/admin/definitions.json": shows.definitions, "/locks": shows.locks,
         "/replication": shows.replication, "/flow": shows.flow, "/groups": shows.groups,
@@ -130,6 +146,12 @@ class Shows:
         found = self._view.page(part, wanted) if rows is None else listing(rows, wanted, name)
         return self.page(request, template, found=found, wanted=wanted, fields=fields_of(wanted), **context)
 
+    def _chart(self, request: Request, queue: str = "") -> Row:
+        """What a chart shows, and of how long."""
+        span = request.query_params.get("span", "")
+        span = span if span in SPANS_S else MINUTES
+        return {"chart": self._view.chart(queue, span), "span": span, "spans": SPANS_S}
+
     async def _asked(self, request: Request, what: str) -> tuple[list[Row], str]:
         """Bindings or policies, and why they are not known, "" where they are. A refresh does not show them."""
         if is_refresh(request):
@@ -148,7 +170,8 @@ class Shows:
 
     async def overview(self, request: Request) -> Response:
         view = self._view
-        shown: dict[str, Any] = {"totals": view.totals(), "rates": view.rates(), "chart": view.chart()}
+        shown: dict[str, Any] = {"totals": view.totals(), "rates": view.rates(), **self._chart(request)}
+        shown |= {"churn": view.churn(), "churned": view.churned()}
         return self.page(request, "overview.html", **shown, brokers=broker_rows(view))
 
     async def brokers(self, request: Request) -> Response:
@@ -157,7 +180,22 @@ class Shows:
         return self.page(request, "brokers.html", **lists)
 
     async def connections(self, request: Request) -> Response:
-        return self._listed(request, "connections.html", CONNECTION_SORTS, "rates.sent", True, part="connections")
+        rows = connection_rows(self._view)
+        return self._listed(request, "connections.html", CONNECTION_SORTS, "rates.sent", True, rows, "text")
+
+    async def connection(self, request: Request) -> Response:
+        view = self._view
+        of = {name: request.query_params.get(name, "") for name in ("broker", "client")}
+        row = view.connection(**of)
+        if row is None:
+            return self.missing(request, "connection", of["client"])
+        senders, receivers = (view.links(role=role, **of) for role in ("sender", "receiver"))
+        shown = connection_row(row, view.time_s)
+        return self.page(request, "connection.html", connection=shown, senders=senders, receivers=receivers)
+
+    async def links(self, request: Request) -> Response:
+        rows = link_rows(self._view)
+        return self._listed(request, "links.html", LINK_SORTS, "rate", True, rows, "text", most=LINKS_OF_A_BROKER)
 
     async def exchanges(self, request: Request) -> Response:
         return self._listed(request, "exchanges.html", EXCHANGE_SORTS, "name", part="exchanges")
@@ -169,7 +207,8 @@ class Shows:
             return self.missing(request, "exchange", name)
         bindings, why = await self._asked(request, "bindings")
         mine = [one for one in bindings if name in (one["exchange"], one.get("to_exchange"))]
-        return self.page(request, "exchange.html", exchange=row, bindings=mine, bindings_why=why)
+        senders = self._view.links(role="sender", exchange=name)
+        return self.page(request, "exchange.html", exchange=row, bindings=mine, bindings_why=why, senders=senders)
 
     async def queues(self, request: Request) -> Response:
         return self._listed(request, "queues.html", QUEUE_SORTS, "name", part="queues")
@@ -181,9 +220,11 @@ class Shows:
             return self.missing(request, "queue", name)
         bindings, why = await self._asked(request, "bindings")
         return self.page(
-            request, "queue.html", queue=row, settings=settings_of(row), chart=view.chart(name),
+            request, "queue.html", queue=row, settings=settings_of(row), **self._chart(request, name),
             moves=view.lock_moves(name), replicas=view.replicas(row["id"]), bindings_why=why,
             bindings=[one for one in bindings if one.get("queue") == name],
+            receivers=view.links(role="receiver", queue=name),
+            senders=view.links(role="sender", exchange="", key=name),
         )  # fmt: skip
 
     async def admin(self, request: Request) -> Response:

@@ -13,13 +13,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from ...client.features import features
 from . import figures
 
 FOLDER = Path(__file__).parent
 PAGES = (
     ("Cluster", (
-        ("/", "Overview"), ("/brokers", "Brokers"), ("/connections", "Connections"), ("/exchanges", "Exchanges"),
-        ("/queues", "Queues"), ("/admin", "Admin"),
+        ("/", "Overview"), ("/brokers", "Brokers"), ("/connections", "Connections"), ("/links", "Links"),
+        ("/exchanges", "Exchanges"), ("/queues", "Queues"), ("/admin", "Admin"),
     )),
     ("Replication and flow", (
         ("/locks", "Locks"), ("/replication", "Replication"), ("/flow", "Flow control"), ("/groups", "Groups"),
@@ -27,6 +28,13 @@ PAGES = (
     )),
 )  # fmt: skip
 """What the menu has: heading -> paths and names."""
+OF_POLICIES = (
+    "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl", "x-expires", "x-delivery-limit",
+    "x-dead-letter-routing-key",
+)  # fmt: skip
+OF_QUEUES = (*OF_POLICIES, "x-single-active-consumer", "qpid.priorities", "qpid.group_header_key", "manta.auto_delete")
+OF_EXCHANGES = ("qpid.msg_sequence", "qpid.ive", "manta.auto_delete", "manta.internal")
+"""Arguments that the forms offer; there are more (`Connection.declare_queue`)."""
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -49,7 +57,8 @@ def environment() -> Environment:
         "count": figures.count, "rate": figures.rate, "size": figures.size, "span": figures.span,
         "clock": figures.clock, "points": points, "plain": plain, "body": body,
     }  # fmt: skip
-    made.globals.update({"menu": PAGES, "query": query, "called": called})  # pyright: ignore[reportCallIssue, reportArgumentType]
+    arguments = {"queue_arguments": OF_QUEUES, "exchange_arguments": OF_EXCHANGES, "policy_arguments": OF_POLICIES}
+    made.globals.update({"menu": PAGES, "query": query, "called": called, "features": features} | arguments)  # pyright: ignore[reportCallIssue, reportArgumentType]
     return made
 
 

@@ -33,6 +33,7 @@ class ClusterState:
         versions: which minor versions the members speak.
         traits: what queues must know of messages.
         no_room: this broker's disk has no room.
+        declared, deleted: how many queues, since this process began.
         crowded: why its processes should have no more memory, "" while they may.
         again: what was applied anew from an earlier life's log, and that observers of this life have not heard: index,
             entry, event, outcome.
@@ -45,7 +46,7 @@ class ClusterState:
         self.wiring = Wiring()
         self.recovered = self.keeper.end
         self.queue_voters: dict[str, list[str]] = {}
-        self.version = 0
+        self.version = self.declared = self.deleted = 0
         self.versions = Versions()
         self.no_room, self.crowded = False, ""
         self.traits = QueueTraits(lambda id: self.wiring.by_id(id), broker)
@@ -83,7 +84,11 @@ class ClusterState:
         """Apply the next committed entry."""
         if type(event) is Member and self._voters is not None:
             change(self._voters, event)
+        before = self.wiring.queue_count
         outcome = self.wiring.apply(event, index, self.voters)
+        more = self.wiring.queue_count - before
+        self.declared += max(more, 0)
+        self.deleted += max(-more, 0)
         if outcome.changed:
             self.version += 1
         if outcome.otherwise:

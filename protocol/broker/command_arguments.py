@@ -127,6 +127,11 @@ class MoveArguments(msgspec.Struct, forbid_unknown_fields=True):
     selector: str = ""
 
 
+class CloseConnectionArguments(msgspec.Struct, forbid_unknown_fields=True):
+    client: str
+    reason: str = ""
+
+
 class StatisticsArguments(msgspec.Struct, forbid_unknown_fields=True):
     what: list[str] = []
 

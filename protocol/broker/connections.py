@@ -17,6 +17,7 @@ from .observers import BrokerObserver
 from .session import Session
 
 RESCUE = "a connection opened for rescue only looks: browse a queue, or connect without rescue"
+REASON_CHARS = 500
 
 
 class Connections:
@@ -31,6 +32,7 @@ class Connections:
         addresses: broker -> "host:port" for clients, of the members.
         blocks: whether a client that is let in may not send yet.
         cluster: the cluster's id, which clients are told; "": they are not.
+        opened, closed: how many clients have been let in, and how many of these have gone.
     """
 
     def __init__(
@@ -55,13 +57,23 @@ class Connections:
         self._observers = observers
         self.blocks: Callable[[Session], bool] = lambda session: False
         self.cluster = ""
+        self.opened = self.closed = 0
 
-    def up(self, peer: str) -> None:
-        self.sessions[peer] = Session(peer, self._limits)
+    def up(self, peer: str, address: str = "") -> None:
+        session = self.sessions[peer] = Session(peer, self._limits)
+        session.address, session.since_ms = address, self._outbox.now_ms
 
     def connected(self, client: str) -> Session | None:
         """The session of the client of that id, None where it has none here."""
         return self._clients.get(client)
+
+    def dismiss(self, client: str, reason: str) -> bool:
+        """An operator ends the connection of the client of that id, for good; whether it has one here."""
+        session = self._clients.get(client)
+        if session is not None:
+            text = f"this connection was closed by an operator: {reason[:REASON_CHARS] or 'no reason given'}"
+            self._end(session, NOT_ALLOWED, text)
+        return session is not None
 
     def forget(self, session: Session, code: str = "", text: str = "") -> None:
         """The connection is over. `code`: why this broker ends it, "" if it does not."""
@@ -72,6 +84,7 @@ class Connections:
             self._cluster_state.never_mind(session.opening)
         self._clients.pop(session.client, None)
         if session.client:
+            self.closed += 1
             for observer in self._observers:
                 observer.client_ended(session.client, code)
 
@@ -117,6 +130,7 @@ class Connections:
         session.rescue, session.minor, session.life = frame.rescue, frame.minor, frame.life
         session.client = frame.client or f"{known.broker}.{known.inc}.{session.peer}"
         self._clients[session.client] = session
+        self.opened += 1
         heartbeat_ms, patience_ms = session.heartbeat(frame.heartbeat_ms, frame.patience_ms)
         if heartbeat_ms:
             self._outbox.effects.append(KeepAlive(session.peer, heartbeat_ms, patience_ms))

@@ -139,7 +139,7 @@ class BrokerMachine(Acceptor):
         self.exclusive_queues = ExclusiveQueues(cluster, requests, self.connections.connected)
         self.management = Management(
             self, cluster, requests, questions, self.deletions, self.resets, placement.of, self.report, self.stored,
-            limits.queue_bytes, sessions, self.exclusive_queues,
+            limits.queue_bytes, sessions, self.exclusive_queues, self.connections.dismiss,
         )  # fmt: skip
         self.queue_changes = QueueChanges(
             self, cluster, requests, self.lifecycle, placement, questions, self.transfers, self.senders,
@@ -184,7 +184,7 @@ class BrokerMachine(Acceptor):
         elif kind in (PeerUp, PeerDown) and input.peer in self.companions:  # type: ignore[union-attr]
             self.effects += self.companions.hear(input)  # type: ignore[arg-type]
         elif kind is PeerUp:
-            self._peer_up(input.peer)  # type: ignore[union-attr]
+            self._peer_up(input.peer, input.address)  # type: ignore[union-attr]
         elif kind is PeerDown:
             self._peer_down(input.peer)  # type: ignore[union-attr]
         elif kind is PeerGone and self.view.gone(input.peer, self.now_ms):  # type: ignore[union-attr]
@@ -224,7 +224,7 @@ class BrokerMachine(Acceptor):
 
     # ---- links
 
-    def _peer_up(self, peer: str) -> None:
+    def _peer_up(self, peer: str, address: str) -> None:
         if self.view.up(peer):
             self.investiture.tell([peer])
             if not self._timer:
@@ -235,7 +235,7 @@ class BrokerMachine(Acceptor):
             self.lifecycle.replica_up(peer)
             self.placement.settle()
         else:
-            self.connections.up(peer)
+            self.connections.up(peer, address)
 
     def _peer_down(self, peer: str) -> None:
         if self.view.down(peer, self.now_ms):

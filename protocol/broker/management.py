@@ -50,6 +50,7 @@ from .command_arguments import (
     AddPatternArguments,
     AddPolicyArguments,
     BindArguments,
+    CloseConnectionArguments,
     DeclareExchangeArguments,
     DeclareQueueArguments,
     DeletePolicyArguments,
@@ -77,7 +78,7 @@ from .rebinding import bound, bound_unseen
 from .requests import UNSEEN, Requests
 from .resets import Resets
 from .session import Session
-from .statistics import OF_QUEUES, added_up, parts_of
+from .statistics import gather, parts_of
 from .wiring_questions import QUESTIONS
 
 Answer = Callable[..., None]
@@ -94,6 +95,7 @@ class Management:
         queue_bytes: as in `Limits`.
         sessions: peer -> its session, of all connections.
         exclusives: queues that one client has for itself.
+        dismiss: ends the connection of a client here, and says whether there was one.
     """
 
     def __init__(
@@ -110,7 +112,9 @@ class Management:
         queue_bytes: int,
         sessions: Mapping[str, Session],
         exclusives: ExclusiveQueues,
+        dismiss: Callable[[str, str], bool],
     ) -> None:
+        self._dismiss = dismiss
         self._outbox = outbox
         self._cluster = cluster
         self._requests = requests
@@ -334,23 +338,16 @@ class Management:
     # ---- the cluster as a whole
 
     def _statistics(self, answer: Answer, a: StatisticsArguments) -> None:
-        parts = parts_of(a.what)
-        asked: dict[str, Any] = {}
-
-        def heard(what: str, value: Any) -> None:
-            asked[what] = value
-            if len(asked) == 2:
-                addresses = self._questions.fellows.addresses()
-                answer(added_up(parts, self._cluster, addresses, asked["queues"], *asked["brokers"]))
-
-        self._questions.fellows.ask(parts, lambda answers, silent: heard("brokers", (answers, silent)))
-        if OF_QUEUES.intersection(parts):
-            self._queues(lambda queues: heard("queues", queues), NoArguments())
-        else:
-            heard("queues", [])
+        gather(parts_of(a.what), self._cluster, self._questions.fellows, self._queues, answer)
 
     def _status(self, answer: Answer, a: NoArguments) -> None:
         answer(self._report().plain())
+
+    def _close_connection(self, answer: Answer, a: CloseConnectionArguments) -> None:
+        if not self._dismiss(a.client, a.reason):
+            broker = self._cluster.broker
+            raise PeerError(NOT_FOUND, f"no client {a.client!r} is connected to {broker}: ask the broker that has it")
+        answer()
 
 
 def _nobody(value: Any = None, code: str = "", text: str = "") -> None:
@@ -388,6 +385,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], type[msgspec.Struct]]] = {
     "delete_pattern": (Management._delete_pattern, NameArguments),
     "status": (Management._status, NoArguments),
     "statistics": (Management._statistics, StatisticsArguments),
+    "close_connection": (Management._close_connection, CloseConnectionArguments),
     **{name: (_of_the_wiring(question), shape) for name, (question, shape) in QUESTIONS.items()},
 }
 

@@ -40,7 +40,7 @@ from .connections import RESCUE, refuse
 from .consumers import Consumers
 from .delays import undelayable
 from .pending_receiver import SHARED, PendingReceiver
-from .session import ReceiverLink, Session, not_attached
+from .session import AS_USUAL, AttachedAs, ReceiverLink, Session, not_attached
 
 PRIORITIES = 1 << 31
 """Above all priorities of consumers, as far as -PRIORITIES is below them."""
@@ -111,6 +111,10 @@ class Receivers:
             return
         sub = next(self._numbers)
         link = session.add_receiver(frame.handle, definition.id, host, sub)
+        if (
+            asked := AttachedAs(frame.mode, frame.accept, frame.priority, frame.selector, bool(frame.exclusive))
+        ) != AS_USUAL:
+            link.asked = asked
         self.subs[sub] = (session, link)
         mode = "rescue" if session.rescue else frame.mode
         consume = Consume(definition.id, sub, mode, frame.accept, session.before(frame), frame.selector, frame.priority)
@@ -245,7 +249,7 @@ class Receivers:
     def drained(self, peer: str, frame: Drained) -> None:
         found = self.subs.get(frame.sub)
         if found is not None:
-            found[1].credit = 0
+            found[1].drained()
             self._outbox.send(found[0].peer, FlowDrained(found[1].handle, frame.available))
 
     # ---- they go

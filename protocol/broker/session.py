@@ -9,6 +9,7 @@ end one sender, receiver or command.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -66,22 +67,43 @@ class SenderLink:
         self.traffic = Traffic()
 
 
+class AttachedAs(NamedTuple):
+    """How a receiver was attached. Attributes: mode, "consume" or "browse"; accept, whether it settles; priority;
+    selector; alone, whether it is to have the queue alone."""
+
+    mode: str = "consume"
+    accept: bool = True
+    priority: int = 0
+    selector: str = ""
+    alone: bool = False
+
+
+AS_USUAL = AttachedAs()
+
+
 class ReceiverLink:
     """Attributes: queue (its id), replica (the peer that hosts it), sub (the broker's number for the subscription),
-    credit (messages it may still be sent), settled (number of its last dispose), closing (what it holds is on its way
-    back, and `Detached` follows), waits (its grants of credit, while it is not attached yet)."""
+    credit (messages it may still be sent), granted (messages of credit that it has been given, without those that it
+    was not sent as it drained), settled (number of its last dispose), closing (what it holds is on its way back, and
+    `Detached` follows), waits (its grants of credit, while it is not attached yet), asked (how it was attached)."""
 
-    __slots__ = ("closing", "credit", "handle", "queue", "replica", "settled", "sub", "waits")
+    __slots__ = ("asked", "closing", "credit", "granted", "handle", "queue", "replica", "settled", "sub", "waits")
 
     def __init__(self, handle: int, queue: str, replica: str, sub: int) -> None:
         self.handle = handle
         self.queue = queue
         self.replica = replica
         self.sub = sub
-        self.credit = 0
+        self.credit = self.granted = 0
         self.settled = 0
         self.closing = False
         self.waits: list[Credit] | None = None
+        self.asked = AS_USUAL
+
+    def drained(self) -> None:
+        """It gets nothing more for the credit that it has."""
+        self.granted -= self.credit
+        self.credit = 0
 
 
 class Session:
@@ -97,6 +119,8 @@ class Session:
         leaving: the client has said that it closes its connection.
         minor: minor version of the protocol that the client speaks.
         life: which of the client's connections it is, from 1; 0 where it does not say.
+        address: where the client is, "host:port"; "": it does not come by TCP.
+        since_ms: Unix time at which it came.
         making: handle -> what attaches it when what it names has been declared.
         opening: lets the client in when this broker knows the wiring as it does; None: nothing is waited for.
     """
@@ -106,7 +130,8 @@ class Session:
         self.limits = limits
         self.client = ""
         self.rescue = self.leaving = False
-        self.minor = self.life = 0
+        self.minor = self.life = self.since_ms = 0
+        self.address = ""
         self.senders: dict[int, SenderLink] = {}
         self.receivers: dict[int, ReceiverLink] = {}
         self.making: dict[int, AttachSender | AttachReceiver] = {}
@@ -281,6 +306,7 @@ class Session:
         if link.credit + frame.messages > self.limits.credit_messages or frame.bytes > 1 << 48:
             raise PeerError(INVALID, f"a receiver holds at most {self.limits.credit_messages} messages of credit")
         link.credit += frame.messages
+        link.granted += frame.messages
         return link
 
     def dispose(self, frame: Dispose) -> ReceiverLink | None:

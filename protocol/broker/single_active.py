@@ -77,7 +77,7 @@ class SingleActive:
             return
         if any(credit.drain for credit in waits):
             waits.clear()
-            link.credit = 0
+            link.drained()
             self._outbox.send(place.pending.session.peer, FlowDrained(link.handle))
         while len(waits) > 1:  # it may wait for long
             more, last = waits.pop(), waits.pop()

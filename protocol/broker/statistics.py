@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -13,16 +14,20 @@ import msgspec
 from ..errors import INVALID, PeerError
 from ..status.machines import BrokerStatus
 from .cluster_state import ClusterState
+from .command_arguments import NoArguments
 from .fellows import Answers, Fellows
 from .restraints import Restraints
-from .session import Session, Traffic
+from .session import ReceiverLink, SenderLink, Session, Traffic
 
 Row = dict[str, Any]
-PARTS = ("queues", "exchanges", "brokers", "connections", "groups")
+PARTS = ("queues", "exchanges", "brokers", "connections", "links", "groups")
+SENDER, RECEIVER = "sender", "receiver"
 OF_QUEUES = frozenset({"queues", "brokers", "groups"})
 """Parts for which the queues are asked."""
 MOST_CONNECTIONS = 1000
 """Of a broker, each told by itself: those that have sent most."""
+MOST_LINKS = 1000
+"""Likewise of its senders and receivers: those by which most has come or gone."""
 
 
 def parts_of(wanted: Iterable[str]) -> list[str]:
@@ -46,12 +51,14 @@ class LocalStatistics:
         traffic: exchange -> what its senders here have sent.
         report: this broker's status.
         restraints: which of its clients are held back now.
+        churn: what has come and gone since this process began -> how often.
     """
 
     def __init__(
         self, sessions: Mapping[str, Session], traffic: Mapping[str, Traffic], report: Callable[[], BrokerStatus],
-        restraints: Callable[[], Restraints],
+        restraints: Callable[[], Restraints], churn: Callable[[], dict[str, int]],
     ) -> None:  # fmt: skip
+        self._churn = churn
         self._sessions = sessions
         self._traffic = traffic
         self._report = report
@@ -68,6 +75,8 @@ class LocalStatistics:
             restraints = self._restraints()
             rows = [_connection(session) | restraints.of(session) for session in sessions]
             found["connections"] = sorted(rows, key=lambda row: -row["sent"])[:MOST_CONNECTIONS]
+        if "links" in what:
+            found["links"] = _links(sessions)
         if "brokers" in what:
             status = self._report()
             found["broker"] = {
@@ -76,7 +85,7 @@ class LocalStatistics:
                 "receivers": sum(len(session.receivers) for session in sessions),
                 "received": sum(cell.received for cell in self._traffic.values()),
                 "unroutable": sum(cell.unroutable for cell in self._traffic.values()),
-                "uncommitted_bytes": status.uncommitted_bytes, "withheld_bytes": status.withheld_bytes,
+                "uncommitted_bytes": status.uncommitted_bytes, "withheld_bytes": status.withheld_bytes, **self._churn(),
             }  # fmt: skip
         return found
 
@@ -90,15 +99,66 @@ def _connection(session: Session) -> Row:
         "credit": sum(link.credit for link in session.receivers.values()),
         "minor": session.minor,
         "rescue": session.rescue,
+        "address": session.address,
+        "since_ms": session.since_ms,
     }
+
+
+def _links(sessions: list[Session]) -> list[Row]:
+    """Senders and receivers. What a receiver was sent is told from its credit: nothing is counted as messages pass."""
+    every: list[tuple[int, Session, SenderLink | ReceiverLink]] = []
+    for session in sessions:
+        every += ((link.received, session, link) for link in session.senders.values())
+        every += ((link.granted - link.credit, session, link) for link in session.receivers.values())
+    every.sort(key=itemgetter(0), reverse=True)
+    return [_link(session, link) for _, session, link in every[:MOST_LINKS]]
+
+
+def _link(session: Session, link: SenderLink | ReceiverLink) -> Row:
+    row: Row = {"client": session.client, "handle": link.handle}
+    if isinstance(link, SenderLink):
+        to: Row = {"role": SENDER, "exchange": link.exchange, "key": link.key, "sender": link.name}
+        return row | to | {"mandatory": link.mandatory, "sent": link.received}
+    of: Row = {"role": RECEIVER, "queue": link.queue.rpartition("#")[0], **link.asked._asdict()}
+    return row | of | {"waits": link.waits is not None, "credit": link.credit, "delivered": link.granted - link.credit}
 
 
 def fellows_of(machine: Any) -> Fellows:
     """The others, as the broker whose door `machine` is asks them; it tells them what it knows itself."""
     restraints: Callable[[], Restraints] = lambda: Restraints(machine.cluster, machine.transfers)  # noqa: E731
-    local = LocalStatistics(machine.sessions, machine.senders.traffic, machine.report, restraints)
+    links, cluster = machine.connections, machine.cluster
+
+    def churn() -> dict[str, int]:
+        queues = {"queues_declared": cluster.declared, "queues_deleted": cluster.deleted}
+        return {"opened": links.opened, "closed": links.closed} | queues
+
+    local = LocalStatistics(machine.sessions, machine.senders.traffic, machine.report, restraints, churn)
     addresses: Callable[[], Mapping[str, str]] = lambda: machine.connections.addresses  # noqa: E731
     return Fellows(machine, machine.broker, machine.inc, addresses, local.told, machine.timing)
+
+
+def gather(
+    parts: list[str], cluster: ClusterState, fellows: Fellows,
+    queues: Callable[[Callable[..., None], NoArguments], None], answer: Callable[..., None],
+) -> None:  # fmt: skip
+    """Ask who knows, and answer when all have told, or have had their time.
+
+    Args:
+        parts: of what.
+        queues: asks for the descriptions of all queues.
+    """
+    asked: dict[str, Any] = {}
+
+    def heard(what: str, value: Any) -> None:
+        asked[what] = value
+        if len(asked) == 2:
+            answer(added_up(parts, cluster, fellows.addresses(), asked["queues"], *asked["brokers"]))
+
+    fellows.ask(parts, lambda answers, silent: heard("brokers", (answers, silent)))
+    if OF_QUEUES.intersection(parts):
+        queues(lambda rows: heard("queues", rows), NoArguments())
+    else:
+        heard("queues", [])
 
 
 def added_up(
@@ -118,6 +178,8 @@ def added_up(
         "exchanges": lambda: _exchanges(cluster, answers),
         "brokers": lambda: _brokers(addresses, queues, answers, silent),
         "connections": lambda: [{"broker": b} | row for b, told in answers.items() for row in told["connections"]],
+        # A broker of an older version tells of none.
+        "links": lambda: [{"broker": b} | row for b, told in answers.items() for row in told.get("links", ())],
         "groups": lambda: [{"queue": q["name"]} | row for q in queues for row in q.get("groups", ())],
     }
     return {part: rows[part]() for part in parts} | {"silent": list(silent)}

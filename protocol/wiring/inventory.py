@@ -44,6 +44,11 @@ class Inventory(Routing):
     def queues(self) -> list[QueueDefinition]:
         return [self._queues[name] for name in sorted(self._queues)]
 
+    @property
+    def queue_count(self) -> int:
+        """How many queues there are."""
+        return len(self._queues)
+
     def exchange(self, name: str) -> ExchangeDefinition | None:
         found = self._exchanges.get(name)
         return found.definition if found is not None else None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,13 +34,14 @@ def page_of(cluster: Cluster) -> tuple[int, str]:
         time.sleep(0.05)
 
 
-def asked(address: str, path: str, token: str = "") -> tuple[int, Any]:
-    """Status and JSON of an answer."""
+def asked(address: str, path: str, token: str = "", method: str = "GET", body: bytes | None = None) -> tuple[int, Any]:
+    """Status and JSON of an answer; its text, where it is a page."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    request = urllib.request.Request(f"http://{address}{path}", headers=headers)
+    request = urllib.request.Request(f"http://{address}{path}", body, headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
-            return answer.status, json.load(answer)
+            text = answer.read().decode()
+            return answer.status, json.loads(text or "null") if path.startswith(("/api", "/health")) else text
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
 
@@ -76,3 +79,36 @@ def test_the_page_is_replaced_where_it_was_and_status_names_it_while_it_is_away(
         pids |= {first, second, *cluster.actor_pids().values()}
     assert wait_gone(list(pids), 10) == []
     assert ray_children() == []
+
+
+def operated(address: str) -> list[str]:
+    """The rows of kind `operated` that the page Events shows, as they are read."""
+    text = asked(address, "/events?kind=operated", TOKEN)[1]
+    rows = re.findall("<tr.*?</tr>", text, re.DOTALL)[1:]
+    return [" ".join(re.sub("<[^>]+>", " ", row).split()) for row in rows if 'class="none"' not in row]
+
+
+@pytest.mark.timeout(150)
+def test_a_deed_by_the_api_is_one_row_of_the_page_of_events(tmp_path: Path) -> None:
+    with start_cluster(brokers=1, token=TOKEN, management=0, events=str(tmp_path)) as cluster:
+        address = page_of(cluster)[1]
+        overview(address)
+        assert operated(address) == []
+        declared = asked(address, "/api/queues/%2F/orders", TOKEN, "PUT", b'{"durable": false}')
+        assert declared == (201, None)
+        refused = asked(address, "/api/queues/%2F/missing", TOKEN, "DELETE")
+        assert refused[0] == 404
+        until = time.monotonic() + BACK_S
+        while len(rows := operated(address)) < 2:
+            assert time.monotonic() < until, f"the page of events shows {rows}"
+            time.sleep(0.1)
+        # Told twice, they would be there after a further look, if not at once.
+        assert asked(address, "/api/queues/%2F/other", TOKEN, "PUT", b"{}")[0] == 201
+        while len(rows := operated(address)) < 3:
+            assert time.monotonic() < until, f"the page of events shows {rows}"
+            time.sleep(0.1)
+        own = asked(address, "/api/connections", TOKEN)[1]  # the page's
+        assert [one["peer_host"] for one in own] == ["127.0.0.1"] and own[0]["connected_at"] > 1.7e12
+        deeds = [row.partition("operated ")[2] for row in rows]
+        assert sum("declare_queue from 127.0.0.1: done" in deed and "orders" in deed for deed in deeds) == 1, rows
+        assert sum("delete_queue from 127.0.0.1: NotFound" in deed and "missing" in deed for deed in deeds) == 1, rows

@@ -40,7 +40,7 @@ SHARE = 0.5
 """Of the stories."""
 RATE = 0.05
 """Of the turns of these."""
-PARTS = ("queues", "exchanges", "brokers", "connections", "groups")
+PARTS = ("queues", "exchanges", "brokers", "connections", "links", "groups")
 COUNTED = {
     **{f"discarded_{name}": IN_THE_MODEL[name] for name in ("ring", "last_value", "subscriber", "too_often")},
     "discarded_purge": IN_THE_MODEL["purged"],
@@ -287,10 +287,34 @@ class Figures:
                     f"{line!r} has sent {local.by[line]} by {local.senders[line]} senders, as is told {row}"
                 )
 
+    def _links(self, asked: Question, answered: list[str], rows: list[Moment]) -> None:
+        if strange := {row["broker"] for row in rows} - set(answered):
+            raise Violation(f"{asked.asker} tells of links at {strange}; answered have {answered}")
+        for broker in answered:
+            local = asked.local[broker]
+            mine = [row for row in rows if row["broker"] == broker]
+            sent, senders, receivers = Counter[str](), Counter[str](), Counter[str]()
+            for row in mine:
+                if row["role"] == "sender":
+                    sent[row["client"]] += row["sent"]
+                    senders[row["client"]] += 1
+                elif row["delivered"] < 0:
+                    raise Violation(f"{asked.asker} tells of a receiver {row}")
+                else:
+                    receivers[row["queue"]] += 1
+            for client in sorted({row["client"] for row in mine}):
+                line = local.lines.get(client, "")
+                told, known = (senders[client], sent[client]), (local.senders[line], local.by[line])
+                if told != known:
+                    raise Violation(f"{line!r} has {known} senders and messages at {broker}, as is told {told}")
+            for queue, (least, most) in local.consumers.items():
+                if not least <= receivers[queue] <= most:
+                    raise Violation(f"{queue!r} has {least} to {most} receivers at {broker}, as is told {mine}")
+
 
 _JUDGES = {
     "queues": Figures._queues, "exchanges": Figures._exchanges, "brokers": Figures._brokers,
-    "connections": Figures._connections,
+    "connections": Figures._connections, "links": Figures._links,
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mantamq.protocol.broker import management
+from mantamq.protocol.broker import statistics
 from mantamq.protocol.broker.fellows import Fellows
 from mantamq.protocol.broker.senders import Senders
 from mantamq.protocol.broker.statistics import LocalStatistics
@@ -51,7 +51,7 @@ def what_is_asked_of_a_queue_does_not_wait_for_its_stream(patch: Patch) -> None:
 
 
 def only_the_first_to_answer_is_added_up(patch: Patch) -> None:
-    added_up = management.added_up
+    added_up = statistics.added_up
 
     def less(parts: Any, cluster: Any, addresses: Any, queues: Any, answers: Any, silent: Any) -> Any:
         found = added_up(parts, cluster, addresses, queues, answers, silent)
@@ -60,7 +60,7 @@ def only_the_first_to_answer_is_added_up(patch: Patch) -> None:
             found["exchanges"] = added_up(["exchanges"], cluster, addresses, queues, few, silent)["exchanges"]
         return found
 
-    patch.setattr(management, "added_up", less)
+    patch.setattr(statistics, "added_up", less)
 
 
 def what_came_by_a_sender_that_is_gone_is_forgotten(patch: Patch) -> None:
@@ -86,6 +86,18 @@ def consumers_that_wait_are_counted_twice(patch: Patch) -> None:
         return found
 
     patch.setattr(LocalStatistics, "told", counting)
+
+
+def one_link_of_a_connection_is_told(patch: Patch) -> None:
+    told = LocalStatistics.told
+
+    def less(self: Any, what: list[str]) -> Any:
+        found = told(self, what)
+        if "links" in found:
+            found["links"] = list({row["client"]: row for row in found["links"]}.values())
+        return found
+
+    patch.setattr(LocalStatistics, "told", less)
 
 
 ALL = planted(globals())

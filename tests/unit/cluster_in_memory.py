@@ -148,7 +148,7 @@ class MemoryCluster:
     def client(self, broker: str, token: str = "", name: str = "", opened: bool = True) -> Client:
         client = Client(self, f"c{len(self.clients) + 1}", broker)
         self.clients[client.name] = client
-        self._inbox.append((broker, PeerUp(client.name)))
+        self._inbox.append((broker, PeerUp(client.name, "10.9.8.7:4711")))
         if opened:
             client.send(Open(name or client.name, token))
         return client

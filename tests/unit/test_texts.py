@@ -61,7 +61,7 @@ class Tree:
         for folder in FOLDERS:
             self.files |= {path.relative_to(self.root).as_posix() for path in (self.root / folder).rglob("*.*")}
         self.files |= {path.relative_to(self.root).as_posix() for path in self.root.glob("*.*")}
-        self.files |= {path.relative_to(self.root).as_posix() for path in (self.root / "docs").glob("*.*")}
+        self.files |= {path.relative_to(self.root).as_posix() for path in (self.root / "docs").rglob("*.*")}
         for file in self.python():
             module = parsed((self.root / file).read_text("utf-8"), str(self.root / file))
             self.read(module, {id(node.value) for node in nodes(module) if isinstance(node, ast.Expr)}, ())

@@ -1,8 +1,6 @@
 // The refresh of a page, its keys, and the switch of its theme.
 (() => {
   "use strict";
-  const EVERY_MS = 1000;
-
   // ---- a refresh changes what has changed, so that focus, selection and scrolling stay
 
   function morph(old, fresh) {
@@ -45,8 +43,42 @@
       asking = false;
     }
   }
-  setInterval(refresh, EVERY_MS);
-  document.addEventListener("visibilitychange", refresh);
+
+  // ---- how often, which is remembered
+
+  const kept = {
+    get: (name) => {
+      try {
+        return localStorage.getItem(name);
+      } catch {
+        return null;
+      }
+    },
+    set: (name, value) => {
+      try {
+        localStorage.setItem(name, value);
+      } catch {
+        // It lasts until the page is left.
+      }
+    },
+  };
+  const every = document.querySelector("[data-every]");
+  let timer = 0;
+  function pace() {
+    clearInterval(timer);
+    const seconds = Number(every.value);
+    if (seconds) timer = setInterval(refresh, seconds * 1000);
+  }
+  const wanted = kept.get("manta-every");
+  if ([...every.options].some((one) => one.value === wanted)) every.value = wanted;
+  every.addEventListener("change", () => {
+    kept.set("manta-every", every.value);
+    pace();
+    refresh();
+  });
+  every.hidden = false;
+  pace();
+  document.addEventListener("visibilitychange", () => Number(every.value) && refresh());
 
   const lost = (is) => () => document.body.classList.toggle("is-lost", is);
   document.body.addEventListener("htmx:sendError", lost(true));
@@ -60,7 +92,22 @@
     }
     if (status === 401) location.reload();
   });
-  document.body.addEventListener("htmx:afterSwap", () => window.mantaCharts.draw());
+  document.body.addEventListener("htmx:afterSwap", (event) => {
+    window.mantaCharts.draw();
+    if (event.detail.target.id !== "live") refresh(); // a deed has been done: what it has changed is to be seen
+  });
+
+  // ---- names of arguments, for those who do not know them by heart
+
+  for (const names of document.querySelectorAll(".lines")) names.hidden = false;
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-line]");
+    if (!button) return;
+    const text = button.closest(".area").querySelector("textarea");
+    const before = text.value.trimEnd();
+    text.value = (before ? `${before}\n` : "") + button.dataset.line;
+    text.focus();
+  });
 
   // ---- keys
 
@@ -87,11 +134,7 @@
     const next = themes[(themes.indexOf(root.dataset.theme ?? "auto") + 1) % themes.length];
     if (next === "auto") delete root.dataset.theme;
     else root.dataset.theme = next;
-    try {
-      localStorage.setItem("manta-theme", next);
-    } catch {
-      // It lasts until the page is left.
-    }
+    kept.set("manta-theme", next);
     told();
     window.mantaCharts.again();
   });

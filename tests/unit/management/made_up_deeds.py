@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mantamq.client.moves import Moved
+from mantamq.management.imports import Imported, ImportedObject
 from mantamq.management.messages import MessageSeen
 
 from .made_up_view import HOSTILE
@@ -40,6 +41,17 @@ class MadeUpDeeds:
     async def browse(self, *values: Any) -> list[MessageSeen]:
         self.done.append(("browse", "", values, {}))
         return [message(1, b"<b>plain</b>", content_type=EVIL), message(2, b"\xff\x00\x01", headers={"x": EVIL})]
+
+    async def get(self, who: Any, *values: Any) -> list[MessageSeen]:
+        self.done.append(("get", who.name, values, {}))
+        return [message(1, b"<b>plain</b>")]
+
+    async def import_definitions(self, who: Any, text: bytes, vhost: str) -> Imported:
+        self.done.append(("import_definitions", who.name, (text, vhost), {}))
+        if self.wrong is not None:
+            raise self.wrong
+        told = [("queue", "a", "new"), ("queue", EVIL, "differs", EVIL), ("exchange", "e", "unchanged", "", (EVIL,))]
+        return Imported([ImportedObject(*one) for one in told], {"users": 2})
 
     async def bindings(self) -> list[dict[str, Any]]:
         to = [{"exchange": "events", "queue": name, "key": EVIL, "arguments": {}} for name in ("orders", *HOSTILE)]

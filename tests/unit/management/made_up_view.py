@@ -36,6 +36,21 @@ def queue_row(name: str, look: int = 0, **values: Any) -> dict[str, Any]:
     return plain | values
 
 
+def _receiver(client: str, at: int, look: int, queue: str) -> dict[str, Any]:
+    return {
+        "broker": f"b{at % 3 + 1}", "client": client, "handle": 2, "role": "receiver", "queue": queue, "mode": "consume",
+        "accept": True, "priority": 0, "selector": "", "alone": False, "waits": False, "credit": 100 * at,
+        "delivered": look * at * 30,
+    }  # fmt: skip
+
+
+def _sender(client: str, at: int, look: int, key: str | None) -> dict[str, Any]:
+    return {
+        "broker": f"b{at % 3 + 1}", "client": client, "handle": 1, "role": "sender",
+        "exchange": "events" if key is None else "", "key": key, "sender": "", "mandatory": False, "sent": look * at * 40,
+    }  # fmt: skip
+
+
 def statistics(look: int, queues: int, names: tuple[str, ...]) -> dict[str, Any]:
     domains = ("orders", "payments", "mail", "invoices", "search", "audit", "stock", "shipping")
     rows = [queue_row(f"{domains[at % 8]}.{at // 8:04d}", look) for at in range(queues)]
@@ -50,12 +65,20 @@ def statistics(look: int, queues: int, names: tuple[str, ...]) -> dict[str, Any]
     )  # fmt: skip
     connections = [
         {"broker": f"b{at % 3 + 1}", "client": f"c{at}", "senders": at % 3, "receivers": 1, "sent": look * at * 40,
-         "credit": 100 * at, "state": "running", "held_back_by": [], "why": ""}
+         "credit": 100 * at, "state": "running", "held_back_by": [], "why": "", "minor": 12,
+         "address": f"10.0.1.{at}:{50_000 + at}", "since_ms": int((NOW_S - 60 * at * at) * 1000)}
         for at in range(14)
     ]  # fmt: skip
     why = "producer flow control: 'orders' waits for its consumers"
     connections[3] |= {"state": "flow", "held_back_by": ["orders", *names[:1]], "why": why}
     connections[5] |= {"state": "blocked", "why": "b3: its disk has no room"}
+    links = [_receiver(f"c{at}", at, look, ("orders", *names)[at % (1 + len(names))]) for at in range(14)]
+    links += [
+        _sender(f"c{at}", at, look, None if at % 2 else names[0] if names else "orders") for at in range(1, 14, 2)
+    ]
+    links[2] |= {"mode": "browse", "accept": False, "selector": "colour = '<b>'"}
+    links[4] |= {"waits": True, "priority": 3, "alone": True}
+    links[-1] |= {"sender": "<i>importer", "mandatory": True}
     exchanges = [
         {"name": name, "type": kind, "durable": True, "alternate": "unroutable" if kind == "topic" else "",
          "arguments": {}, "bindings": 4, "received": look * 900, "routed": look * 880, "unroutable": look * 20}
@@ -64,14 +87,15 @@ def statistics(look: int, queues: int, names: tuple[str, ...]) -> dict[str, Any]
     brokers = [
         {"broker": f"b{at}", "address": f"10.0.0.{at}:5000", "inc": 1, "connections": 5, "senders": 4, "receivers": 5,
          "received": look * 4100 * at, "unroutable": 0, "uncommitted_bytes": 4096 * at, "withheld_bytes": 0,
-         "unacked": 120 * at, "locks": queues // 3}
+         "unacked": 120 * at, "locks": queues // 3, "opened": 30 + look, "closed": 25 + look, "queues_declared": queues + look,
+         "queues_deleted": look}
         for at in (1, 2, 3)
     ]  # fmt: skip
     groups = [{"queue": "orders", **group} for group in orders["groups"]]
     groups += [{"queue": name, "group": name, "held": 1, "owner": "b1"} for name in names]
     return {
         "queues": [*rows, orders], "exchanges": exchanges, "brokers": brokers, "connections": connections,
-        "groups": groups, "silent": [],
+        "links": links, "groups": groups, "silent": [],
     }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fake_broker import FakeBroker, passing_time
 from mantamq.client import connect_async
-from mantamq.client.errors import InUse, Invalid, NotEmpty, NotFound, Timeout
+from mantamq.client.errors import ConnectionLost, InUse, Invalid, NotEmpty, NotFound, Timeout
 from mantamq.management import messages
 from mantamq.management.deeds import DONE, TEXT_CHARS, Asker, Audit, Deeds
 from mantamq.management.messages import ACK_MODES, message_of, seen
@@ -267,3 +267,24 @@ async def test_no_such_ack_mode_or_length_of_bodies(deeds):
         await deeds.get(WHO, "q", 1, "take")
     with pytest.raises(Invalid, match="whole number of bytes"):
         await deeds.browse("q", 1, -1)
+
+
+async def test_a_client_is_sent_away_at_whichever_broker_it_is_and_does_not_come_back(told):
+    with FakeBroker(2, token="t") as cluster, passing_time(cluster):
+        async with connect_async(cluster.address, token="t") as here:
+            deeds = Deeds(KeptLink(here), told.append, token="t")
+            await deeds.declare_queue(WHO, "q")
+            await deeds.publish(WHO, "", "q", {}, b"x")
+            async with connect_async(cluster.addresses["b2"], token="t") as runaway:
+                await (await runaway.session().receiver("q", capacity=1)).fetch()
+                rows = (await here.statistics("connections"))["connections"]
+                client = next(row["client"] for row in rows if row["broker"] == "b2")
+                with pytest.raises(NotFound, match="no client"):
+                    await deeds.close_connection(WHO, "b1", client)
+                with pytest.raises(NotFound, match="no broker 'b9'"):
+                    await deeds.close_connection(WHO, "b9", client)
+                await deeds.close_connection(WHO, "b2", client)
+                with pytest.raises(ConnectionLost, match="closed by an operator: by ann at the management page"):
+                    await runaway.queues()
+            assert [message.body for message in await deeds.browse("q")] == [b"x"]
+    assert told[-1].what == "close_connection" and told[-1].outcome == DONE

@@ -8,7 +8,7 @@ import pytest
 from mantamq.client.errors import InUse, Invalid
 from mantamq.management.http.access import ANYBODY, Access
 from mantamq.management.pages.forms import FORMS
-from mantamq.management.pages.given import KIND, MOST_BYTES, Given
+from mantamq.management.pages.given import FILE_BYTES, KIND, MOST_BYTES, Given
 from mantamq.management.pages.routes import page_routes
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -36,6 +36,7 @@ def posted(deeds: MadeUpDeeds, path: str, htmx: bool = True, **fields: Any) -> A
 ORDERS = {
     "publish": ({"exchange": "e", "key": "k", "body": "hö", "properties": 'content_type = text/plain\npriority = 3'},
                 ("e", "k", {"content_type": "text/plain", "priority": 3}, "hö".encode()), {}),
+    "publish ": ({"body": "/wA=", "base64": "1"}, ("", "", {}, b"\xff\x00"), {}),
     "move": ({"name": "a", "to": "b", "count": "12"}, ("a", "b", 12), {}),
     "redrive": ({"name": "a"}, ("a", "", 0), {}),
     "declare-queue": ({"name": "a", "durable": "1", "arguments": '{"x-max-length": 5}'},
@@ -46,10 +47,14 @@ ORDERS = {
     "add-policy": ({"name": "p", "pattern": "^a", "priority": "2", "operator": "1", "arguments": "x-max-length = 9"},
                    ("p", "^a", {"x-max-length": 9}, 2, True, ""), {}),
 }  # fmt: skip
+FILE = b'{"queues": []}'
 LOSSES = {
+    "get": ({"name": "orders", "count": "5", "mode": "ack_requeue_false"}, "at most 5 messages",
+            ("orders", 5, "ack_requeue_false", 4096), {}),
     "purge": ({"name": "orders"}, "40,330 messages", ("orders",), {}),
     "delete-queue": ({"name": "orders"}, "50,412 messages", ("orders",), {}),
     "delete-exchange": ({"name": "events"}, "4 bindings", ("events",), {}),
+    "close-connection": ({"broker": "b1", "client": "c3"}, "0 senders and 1 receiver", ("b1", "c3"), {}),
     "delete-policy": ({"name": "defaults"}, "1 queue got settings", ("defaults", False), {}),
     "unbind": ({"exchange": "events", "queue": "orders", "key": EVIL}, "orders", ("events",),
                {"queue": "orders", "to_exchange": "", "key": EVIL}),
@@ -59,6 +64,7 @@ LOSSES = {
 @pytest.mark.parametrize("path", ORDERS)
 def test_a_form_does_its_deed_and_says_what_it_came_to(path: str):
     fields, values, named = ORDERS[path]
+    path = path.strip()
     answer = posted(deeds := MadeUpDeeds(), path, **fields)
     assert deeds.done == [(path.replace("-", "_"), ANYBODY, values, named)]
     assert answer.status_code == 200
@@ -78,7 +84,7 @@ def test_what_takes_away_names_that_and_does_it_when_one_is_sure(path: str):
 
 
 def test_each_form_is_tried_here():
-    assert {*ORDERS, *LOSSES, "browse"} == set(FORMS)
+    assert {*map(str.strip, ORDERS), *LOSSES, "browse", "import-definitions"} == set(FORMS)
 
 
 def test_messages_are_shown_and_run_nothing():
@@ -86,6 +92,48 @@ def test_messages_are_shown_and_run_nothing():
     assert deeds.done == [("browse", "", ("orders", 5, 4096, ""), {})]
     assert "&lt;b&gt;plain&lt;/b&gt;" in answer.text and "ff 00 01" in answer.text
     assert EVIL not in answer.text
+
+
+def test_messages_that_go_back_are_got_without_a_question():
+    answer = posted(deeds := MadeUpDeeds(), "get", name="orders", count="5")
+    assert deeds.done == [("get", ANYBODY, ("orders", 5, "ack_requeue_true", 4096), {})]
+    assert "they are back in the queue" in answer.text and "&lt;b&gt;plain&lt;/b&gt;" in answer.text
+
+
+def uploaded(deeds: MadeUpDeeds, *parts: tuple[str, bytes], boundary: str = "xyz", end: bytes = b"--") -> Any:
+    """A form with a file, as a browser sends it."""
+    body = b"".join(
+        b'--xyz\r\nContent-Disposition: form-data; name="' + name.encode() + b'"\r\nContent-Type: text/plain\r\n\r\n' + value
+        + b"\r\n" for name, value in parts
+    ) + b"--xyz" + end + b"\r\n"  # fmt: skip
+    kind = {"content-type": f"multipart/form-data; boundary={boundary}"}
+    return served(deeds).post("/do/import-definitions", content=body, headers=kind | HTMX)
+
+
+def test_a_file_of_definitions_is_declared_and_what_there_is_to_say_is_said():
+    awkward = FILE + b"\r\n--xy\r\n\r\n\xff"
+    answer = uploaded(deeds := MadeUpDeeds(), ("file", awkward), ("vhost", b"/shop"))
+    assert deeds.done == [("import_definitions", ANYBODY, (awkward, "/shop"), {})]
+    assert "1 differs, 1 new, 1 unchanged. Not looked at: 2 users." in answer.text and "said bad" in answer.text
+    assert EVIL not in answer.text and answer.text.count("&lt;script&gt;") == 3
+    assert ">a</bdi>" not in answer.text
+
+
+def test_what_is_no_form_with_a_file_is_refused():
+    deeds = MadeUpDeeds()
+    for answer, told in (
+        (uploaded(deeds, ("file", b"")), "there is no file"),
+        (uploaded(deeds, ("vhost", b"/")), "there is no file"),
+        (uploaded(deeds, ("file", FILE), end=b""), "begins and ends with its boundary"),
+        (uploaded(deeds, ("file", FILE), boundary="zyx"), "begins and ends with its boundary"),
+        (uploaded(deeds, ("file", FILE), boundary=""), "says what is between its parts"),
+        (uploaded(deeds, ("", FILE)), "a head with its name"),
+        (uploaded(deeds, *[("file", FILE)] * 60), "at most 50 parts"),
+        (uploaded(deeds, ("file", b"x" * FILE_BYTES)), "at most"),
+        (posted(deeds, "import-definitions", file="{}"), "is sent as multipart/form-data"),
+    ):
+        assert answer.status_code == 409 and told in answer.text and "Not done" in answer.text, told
+    assert deeds.done == []
 
 
 def test_a_browser_without_scripts_gets_a_whole_page_with_the_way_back():
@@ -117,6 +165,9 @@ def test_what_is_refused_is_said(wrong: Exception):
         ("declare-queue", {"name": "a", "arguments": '{"a": '}, "Not done"),
         ("browse", {"name": "a", "count": "5000"}, "from 1 to 200"),
         ("purge", {"name": ""}, "name is empty"),
+        ("publish", {"body": "/w=A", "base64": "1"}, "not in base64"),
+        ("publish", {"body": "hö", "base64": "1"}, "not in base64"),
+        ("get", {"name": "a", "count": "0"}, "from 1 to 200"),
     ],
 )
 def test_a_form_with_a_wrong_field_does_nothing_and_says_which(path: str, fields: dict[str, str], told: str):

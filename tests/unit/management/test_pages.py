@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from html import unescape
@@ -28,8 +29,8 @@ from .made_up_events import MadeUpKeeper
 from .made_up_view import HOSTILE, made_up_view
 
 PAGES = (
-    "/", "/brokers", "/connections", "/exchanges", "/queues", "/admin", "/locks", "/replication", "/flow", "/groups",
-    "/events",
+    "/", "/brokers", "/connections", "/links", "/exchanges", "/queues", "/admin", "/locks", "/replication", "/flow",
+    "/groups", "/events",
 )  # fmt: skip
 
 
@@ -147,6 +148,61 @@ def test_a_queue_has_its_figures_bindings_replicas_and_moves():
     for word in ("missing", "behind", "412", "customer 0", "by defaults", "100,000", "holds back"):
         assert word in text, word
     assert re.search(r"<td>b1</td><td>b2</td><td class=\"n\">1</td>", text), "its lock has moved"
+
+
+def test_a_connection_leads_to_what_it_sends_to_and_consumes_from():
+    client = served(VIEWS["well"])
+    links = Seen(client.get("/connections?search=10.0.1.3:").text).links
+    href = next(href for href in links if href.startswith("/connection?"))
+    assert links[href].strip() == "c3"
+    text = client.get(href).text
+    for word in ("10.0.1.3:50003", "8 min", "1.12", "waits for its consumers", "per message"):
+        assert word in text, word
+    assert {"/exchange?name=events", "/queue?name=orders"} <= Seen(text).links.keys()
+    assert client.get("/connection?broker=b9&client=c3").status_code == 404
+
+
+def test_a_queue_and_an_exchange_name_who_consumes_and_who_sends():
+    client = served(VIEWS["well"], MadeUpDeeds())
+    queue = client.get("/queue?name=orders").text
+    for word in (
+        "client=c13",
+        "browse",
+        "settles nothing",
+        "waits for its turn",
+        "priority 3",
+        "exclusive",
+        "colour = &#39;&lt;b&gt;&#39;",
+    ):
+        assert word in queue, word
+    exchange = client.get("/exchange?name=events").text
+    assert "client=c7" in exchange and "client=c2" not in exchange and "named &lt;i&gt;importer" in exchange
+
+
+def test_links_are_searched_by_client_role_queue_and_exchange():
+    client = served(VIEWS["well"])
+    found = lambda asked: re.search(r"<span>(.*?) links</span>", client.get(f"/links?{asked}").text)[1]  # noqa: E731
+    assert found("") == "21"
+    assert found("search=sender") == "7 of 21" and found("search=events") == "7 of 21"
+    assert found("search=c1+receiver") == "1 of 21"
+    rows = re.findall(r"client=(c\d+)", client.get("/links?sort=count&down=1").text)
+    assert rows[:2] == ["c13", "c11"]
+
+
+def test_charts_are_of_minutes_an_hour_or_a_day():
+    client = served(made_up_view(looks=50), MadeUpDeeds())
+    for path, more in (("/", ""), ("/queue", "name=orders&")):
+        text = client.get(f"{path}?{more}span=hour").text
+        assert f"{path}?{more}span=day" in Seen(text).links and "<b>hour</b>" in text
+        times = json.loads(unescape(re.search(r'data-points="(.*?)"', text)[1]))[0]
+        assert 3 <= len(times) <= 4, "fifty seconds are three or four means"
+        assert "<b>minutes</b>" in client.get(f"{path}?{more}span=week").text
+
+
+def test_the_overview_says_what_comes_and_goes():
+    text = served(made_up_view(looks=3)).get("/").text
+    churn = text[text.index("What comes and goes") :]
+    assert re.findall(r'<td class="n">(.*?)</td>', churn)[:8] == ["3.0", "3.0", "1.0", "1.0", "96", "81", "42", "2"]
 
 
 def test_what_is_not_there_is_said_and_looked_for_again():
@@ -316,8 +372,8 @@ def test_what_is_written_stands_out_from_what_it_stands_on(theme: int):
     sheet = (FOLDER / "static" / "pages.css").read_text("utf-8")
     found = dict(re.findall(r"--(\w+): light-dark\((#\w{6}, #\w{6})\)", sheet))
     colours = {name: pair.split(", ")[theme] for name, pair in found.items()}
-    for word in ("text", "quiet", "accent", "ok", "warn", "bad", "second"):
+    for word in ("text", "quiet", "accent", "ok", "warn", "bad", "second", "third"):
         for ground in ("ground", "surface", "raised", *(["tint"] if word == "accent" else [])):
             dark, light = sorted((lightness(colours[word]), lightness(colours[ground])))
-            least = 3.0 if word == "second" else 4.5
+            least = 3.0 if word in ("second", "third") else 4.5
             assert (light + 0.05) / (dark + 0.05) >= least, f"{word} on {ground}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mantamq.management.history import SERIES, Histories, History
+from mantamq.management.history import SERIES, Histories, History, LongHistory
 from mantamq.management.listing import Wanted, listing
 from mantamq.management.lock_moves import KEPT_S, LockMoves
 from mantamq.management.rates import Rates
@@ -82,6 +82,31 @@ def test_a_page_of_no_size_or_too_large_is_refused(size: int):
         listing(ROWS, Wanted(size=size))
 
 
+# ---- what comes and goes
+
+
+def test_brokers_count_their_clients_each_and_the_queues_all_of_them():
+    view = ManagementView()
+    for at_s, more in ((1.0, 0), (2.0, 10)):
+        counted = {"opened": 5 + more, "closed": more, "queues_declared": 7 + more, "queues_deleted": 0}
+        rows = [{"broker": broker, "received": 0, "unroutable": 0} | counted for broker in ("b1", "b2")]
+        seen(view, at_s, brokers=[*rows, {"broker": "b3", "error": "b3 has not answered"}])
+    told = {"received": 0, "unroutable": 0, "opened": 20, "closed": 20, "queues_declared": 10, "queues_deleted": 0}
+    assert view.churn() == told
+    assert view.churned() == told | {"opened": 30, "queues_declared": 17}
+
+
+def test_links_are_found_by_what_they_are_and_have_rates():
+    view = ManagementView()
+    sender = {"broker": "b1", "client": "c", "handle": 1, "role": "sender", "exchange": "", "key": "q"}
+    receiver = {"broker": "b1", "client": "c", "handle": 2, "role": "receiver", "queue": "q"}
+    for at_s in (1.0, 3.0):
+        seen(view, at_s, links=[sender | {"sent": int(at_s * 4)}, receiver | {"delivered": int(at_s * 3)}], queues=[])
+    assert [row["rates"]["sent"] for row in view.links(exchange="", key="q")] == [4.0]
+    assert [row["rates"]["delivered"] for row in view.links(role="receiver", queue="q")] == [3.0]
+    assert view.links(queue="other") == [] and len(view.links()) == 2
+
+
 # ---- history
 
 
@@ -91,6 +116,18 @@ def test_a_history_keeps_the_newest_points_in_order():
         history.add([number] * len(SERIES))
     assert history.series()["messages"] == [2.0, 3.0, 4.0]
     assert set(history.series()) == set(SERIES)
+
+
+def test_an_hour_and_a_day_are_means_of_what_was_seen():
+    history = LongHistory(points=4)
+    for second in range(130):
+        history.add([second, second, *[1.0] * (len(SERIES) - 2)])
+    assert history.series()["time_s"] == [126, 127, 128, 129]
+    hour = history.series("hour")
+    assert hour["messages"] == hour["time_s"] == [49.5, 69.5, 89.5, 109.5, 124.5]
+    assert hour["enqueued"] == [1.0] * 5
+    assert history.series("day")["messages"] == [64.5]
+    assert LongHistory().series("day") == {name: [] for name in SERIES}
 
 
 def test_idle_queues_have_no_history_and_the_oldest_makes_room():

@@ -675,9 +675,9 @@ def test_a_link_that_is_just_lost_does_not_keep_the_others_from_being_written(ru
     async def story() -> None:
         async with toy() as (machine, shell), client_of(shell) as lost, client_of(shell) as other:
             lost.write(Open("lost"))
-            await machine.until(lambda: PeerUp("c1") in machine.inputs)
+            await machine.until(lambda: "c1" in [up.peer for up in machine.of(PeerUp)])
             other.write(Open("other"))
-            await machine.until(lambda: PeerUp("c2") in machine.inputs)
+            await machine.until(lambda: "c2" in [up.peer for up in machine.of(PeerUp)])
             machine.rules[PeerUp] = lambda _: [
                 Send("c1", Attached(1)),
                 PauseClient("c2", True),

@@ -165,7 +165,7 @@ def test_stat_sorts_and_bounds(three: Run) -> None:
         "amq.match",
         "amq.topic",
     ]
-    for what in ("queues", "exchanges", "brokers", "connections", "groups"):
+    for what in ("queues", "exchanges", "brokers", "connections", "links", "groups"):
         code, text, error = three("stat", what)
         assert code == 0 and error == "" and all(len(line) <= 80 for line in text.splitlines()), text
         assert isinstance(json.loads(three("stat", what, "--json")[1]), list)

@@ -41,7 +41,7 @@ LOOKED: dict[str, Any] = {
 DONE: dict[str, Any] = {
     "declare_queue": True, "delete_queue": 0, "purge": 3, "move": Moved(1, 2), "redrive": Moved(0, 0), "publish": True,
     "get": [MESSAGE], "declare_exchange": False, "delete_exchange": None, "bind": True, "unbind": None,
-    "add_policy": True, "delete_policy": None, "import_definitions": Imported([], {"users": 1}),
+    "close_connection": None, "add_policy": True, "delete_policy": None, "import_definitions": Imported([], {"users": 1}),
 }  # fmt: skip
 
 
@@ -94,6 +94,12 @@ def a_queue(name: str, **values: Any) -> dict[str, Any]:
     return row | values
 
 
+def a_receiver(handle: int, queue: str, **values: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {"broker": "b1", "client": "c1", "handle": handle, "role": "receiver", "queue": queue}
+    row |= {"mode": "consume", "accept": True, "priority": 0, "selector": "", "alone": False, "waits": False}
+    return row | {"credit": 50, "delivered": 7} | values
+
+
 def an_exchange(name: str, **values: Any) -> dict[str, Any]:
     row: dict[str, Any] = {"name": name, "type": "topic", "durable": True, "alternate": "", "arguments": {}}
     return row | {"received": 0, "routed": 0, "unroutable": 0, "bindings": 0} | values
@@ -107,8 +113,12 @@ def a_view(**statistics: Any) -> ManagementView:
             a_queue("bills", flowStopped=True), a_queue("lost", error="no majority"),
         ],
         "exchanges": [an_exchange(""), an_exchange("x", alternate="amq.fanout"), an_exchange("y", arguments={"raw": b"\xff"})],
-        "brokers": [{"broker": f"b{number}", "address": "", "connections": 1, "received": 0, "unroutable": 0} for number in (1, 2, 3)],
-        "connections": [{"broker": "b1", "client": "c1", "sent": 4, "state": "flow", "why": "a queue is full", "minor": 12, "held_back_by": []}],
+        "brokers": [{"broker": f"b{number}", "address": "", "connections": 1, "received": 0, "unroutable": 0, "opened": 2} for number in (1, 2, 3)],
+        "connections": [{"broker": "b1", "client": "c1", "sent": 4, "state": "flow", "why": "a queue is full", "minor": 12, "held_back_by": [], "address": "10.1.0.7:4711", "since_ms": 1_764_000_000_000, "senders": 1, "receivers": 2}],
+        "links": [
+            {"broker": "b1", "client": "c1", "handle": 1, "role": "sender", "exchange": "x", "key": None, "sent": 4},
+            a_receiver(2, "orders"), a_receiver(3, "bills", mode="browse", waits=True),
+        ],
         "groups": [{"queue": "orders", "group": "g", "consumer": "c1"}],
     }  # fmt: skip
     for at_s in (1.0, 2.0):

@@ -118,7 +118,10 @@ def test_a_properties_key_tells_bindings_apart():
 def test_the_overview_and_the_brokers():
     http = MadeUpApi().http
     overview = http.get("/api/overview").json()
-    assert overview["object_totals"] == {"queues": 3, "exchanges": 3, "connections": 1, "consumers": 3}
+    totals = {"queues": 3, "exchanges": 3, "connections": 1, "channels": 1, "consumers": 3}
+    assert overview["object_totals"] == totals
+    assert overview["churn_rates"]["connection_created"] == 6
+    assert overview["churn_rates"]["queue_deleted_details"] == {"rate": 0.0}
     assert overview["queue_totals"] == {"messages": 12, "messages_ready": 10, "messages_unacknowledged": 2}
     assert overview["message_stats"]["publish_details"]["rate"] == 15.0
     assert overview["listeners"][0] == {"node": "b1", "protocol": "manta", "ip_address": "10.0.0.0", "port": 5000}
@@ -129,14 +132,28 @@ def test_the_overview_and_the_brokers():
 
 
 def test_connections_channels_and_consumers():
-    http = MadeUpApi().http
+    http = (api := MadeUpApi()).http
     row = http.get("/api/connections").json()[0]
     assert (row["name"], row["node"], row["state"], row["protocol"]) == ("c1", "b1", "flow", "manta 1.12")
     assert http.get("/api/connections/c1").json() == row
-    assert http.get("/api/channels").json() == []
-    assert [
-        (one["channel_details"]["node"], one["manta"]["consumers"]) for one in http.get("/api/consumers").json()
-    ] == [("b1", 2), ("b2", 1)]
+    assert (row["peer_host"], row["peer_port"], row["connected_at"]) == ("10.1.0.7", 4711, 1_764_000_000_000)
+    channels = http.get("/api/channels").json()
+    assert names(channels) == ["c1 (1)"] and channels[0]["consumer_count"] == 2
+    assert channels[0]["message_stats"] == {
+        "publish": 4, "publish_details": {"rate": 0.0}, "deliver_get": 14, "deliver_get_details": {"rate": 0.0},
+    }  # fmt: skip
+    assert http.get("/api/channels/c1%20(1)").json() == channels[0]
+    assert http.get("/api/connections/c1/channels").json() == channels == http.get("/api/vhosts/%2F/channels").json()
+    assert http.get("/api/channels/c1").status_code == http.get("/api/connections/c2/channels").status_code == 404
+    assert http.delete("/api/connections/c2").status_code == 404
+    assert http.delete("/api/connections/c1").status_code == 204
+    assert [(name, given) for name, _, given in api.deeds.done] == [("close_connection", ("b1", "c1"))]
+    consumers = http.get("/api/consumers").json()
+    assert [one["queue"]["name"] for one in consumers] == ["orders", "bills"]
+    assert [(one["consumer_tag"], one["active"], one["manta"]["mode"]) for one in consumers] == [
+        ("c1/2", True, "consume"), ("c1/3", False, "browse"),
+    ]  # fmt: skip
+    assert {one["channel_details"]["name"] for one in consumers} == {"c1 (1)"}
 
 
 def test_what_only_such_a_cluster_has():
@@ -147,6 +164,8 @@ def test_what_only_such_a_cluster_has():
     assert {row["state"] for row in http.get("/api/manta/replicas?queue=orders").json()} == {"in step"}
     assert http.get("/api/manta/replicas?queue=none").status_code == 404
     assert http.get("/api/manta/chart/none").status_code == 404
+    assert http.get("/api/manta/chart?span=day").json()["messages"] == [12.0]
+    assert http.get("/api/manta/chart/orders?span=week").status_code == 400
     assert http.get("/api/manta/events").json() == {"kept": False}
     assert http.get("/api/manta/chart/orders").json()["messages"] == [12.0, 12.0]
     assert [row["name"] for row in http.get("/api/manta/flow").json()["queues"]] == ["bills"]
