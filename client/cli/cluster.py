@@ -118,7 +118,7 @@ def up(
 ) -> None:
     """Start a cluster, or go on with the one that was stopped: on a running Ray cluster, or on a Ray of its own that
     `down` stops again."""
-    from ...actors.cluster import start_cluster, start_ray_head, store_directory
+    from ...actors.cluster import page_config, start_cluster, start_ray_head, store_directory
     from ...actors.config import ClusterConfig, StoreConfig, chosen_limits
     from ...actors.ray_control import local_ray
     from ...actors.supervisor import tap_life
@@ -132,7 +132,9 @@ def up(
     }  # fmt: skip
     # Options that cannot be met are refused before anything is started.
     limits, store = chosen_limits(*sizes.values()), StoreConfig(**kept, catalog=connect, catalog_name=catalog)
-    ClusterConfig(spares=spares, client_port=client_port, limits=limits, store=store).check(brokers or _least(wait_for))
+    page = page_config(management, alerts_to)
+    chosen = ClusterConfig(spares=spares, client_port=client_port, limits=limits, store=store, management=page)
+    chosen.check(brokers or _least(wait_for))
     tap_life.check("" if events == "off" else events)
     _refuse_another(own := not address, namespace, token)
     table = events or _events()
