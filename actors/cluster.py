@@ -362,7 +362,7 @@ def start_cluster(
     config = ClusterConfig(
         token=token or "", slice_ms=slice_ms, spares=spares, queue_actors_max=queue_actors_max or 1,
         client_port=client_port or 0, bind=bind or "", events=_events(events, events_keep_days, events_keep_gb),
-        management=_page(management, alerts_to),
+        management=page_config(management, alerts_to),
         rebalance=rebalance, limits=chosen_limits(max_message_bytes, queue_limit, memory_watermark),
         store=_stored(
             data, container_bytes=container_bytes, containers=containers, reserve_bytes=reserve_bytes, wait_s=wait_s,
@@ -385,7 +385,8 @@ def start_cluster(
     return cluster
 
 
-def _page(management: int | str | None, alerts_to: str) -> ManagementConfig:
+def page_config(management: int | str | None, alerts_to: str) -> ManagementConfig:
+    """The page as `start_cluster` is asked for it. Raises LocalError: its port is none."""
     if management in (None, "off"):
         return ManagementConfig(webhook=alerts_to)
     if management == "auto":

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -60,8 +62,11 @@ class Session:
         start_s: how long the start took.
     """
 
-    def __init__(self, spark: SparkSession, on_ray: bool, ray_is_ours: bool, folder: Path, start_s: float) -> None:
+    def __init__(
+        self, spark: SparkSession, on_ray: bool, ray_is_ours: bool, folder: Path, start_s: float, ctrl_c: Any = None
+    ) -> None:  # fmt: skip
         self.spark = spark
+        self._ctrl_c = ctrl_c  # what Ctrl-C did before
         self.on_ray = on_ray
         self.pins: list[Any] = []
         self.folder = folder
@@ -84,6 +89,7 @@ class Session:
         else:
             self.spark.stop()
         _stop_gateway()
+        _give_back_ctrl_c(self._ctrl_c)
         if self._ray_is_ours:
             import ray
 
@@ -133,7 +139,7 @@ def start(
     (folder / "log4j2.properties").write_text(_QUIET)
     os.environ["SPARK_CONF_DIR"] = str(folder)  # also before Spark reads its settings, it is not to chatter
     settings = _settings(folder) | (configs or {})
-    ours = False
+    ours, ctrl_c = False, signal.getsignal(signal.SIGINT)
     try:
         if where == "local":
             say("starting Spark")
@@ -146,9 +152,10 @@ def start(
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         _clean_up(ours)
+        _give_back_ctrl_c(ctrl_c)
         raise
     spark.sparkContext.setLogLevel("ERROR")
-    return Session(spark, where == "ray", ours, folder, time.monotonic() - began)
+    return Session(spark, where == "ray", ours, folder, time.monotonic() - began, ctrl_c)
 
 
 def missing_for_ray() -> str:
@@ -345,6 +352,12 @@ def _clean_up(ray_is_ours: bool) -> None:
         import ray
 
         ray.shutdown()
+
+
+def _give_back_ctrl_c(before: Any) -> None:
+    """PySpark takes it, to end Spark's jobs, and keeps it when there is no Spark any more: it fails then."""
+    if before is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 def _stop_gateway() -> None:

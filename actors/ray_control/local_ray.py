@@ -261,7 +261,11 @@ def stop_ray_head() -> int:
 def _ray(*words: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ray.scripts.scripts", *words]
     try:
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=START_S, check=False)
+        # In a session of its own: what outlives us is not to end with our terminal (`ssh -t HOST mantamq up`).
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=START_S, check=False,
+            start_new_session=True,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         text = f"Ray did not come to its end with `ray {words[0]}` within {START_S:g} s"
         raise LocalError(f"{text}: this machine may be too busy; try again") from None

@@ -469,7 +469,7 @@ class AsyncSender:
         core.flush()
         mark = core.sent
         if not await self._connection._until_moving(core, lambda: core.settled(mark), timeout):
-            raise Timeout(f"{self._core.unsettled} messages are not complete in time; they may still complete")
+            raise core.late()
         self._core.check()
 
     async def _outcome(self, messages: Iterable[Message]) -> list[int]:

@@ -286,7 +286,12 @@ class AsyncDriver(KnownOfItself, AsyncMessageMoves, AsyncPatterns):
             same = conversation.greetings == greetings and (conversation.online or not greetings)
             answering.check(same, self.address, self._loop.time())
 
+    def _check_loop(self) -> None:
+        if asyncio.get_running_loop() is not self._loop:
+            raise NotAllowed("a connection belongs to the event loop that it was made in: connect anew in this one")
+
     async def _wait(self, predicate: Callable[[], bool], timeout: float | None) -> bool:
+        self._check_loop()
         future = self._loop.create_future()
         waiter = (predicate, future)
         self._waiters.append(waiter)
@@ -353,8 +358,7 @@ class AsyncDriver(KnownOfItself, AsyncMessageMoves, AsyncPatterns):
     async def _run(self, steps: Steps, timeout_s: float | None) -> Any:
         """As of the synchronous twin."""
         loop = self._loop
-        if asyncio.get_running_loop() is not loop:
-            raise NotAllowed("a connection belongs to the event loop that it was made in: connect anew in this one")
+        self._check_loop()
         try:
             awaited = next(steps)
             end = None if timeout_s is None else loop.time() + timeout_s
@@ -374,6 +378,7 @@ class AsyncDriver(KnownOfItself, AsyncMessageMoves, AsyncPatterns):
 
         What was sent and is not complete may be lost, and is while the broker has no room for it: `sync` comes before.
         """
+        self._check_loop()
         conversation = self._conversation
         if conversation.failure is None:
             conversation.farewell()

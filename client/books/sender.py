@@ -19,7 +19,17 @@ from ...protocol.wire.client_frames import Completed, Detached, Failed, Transfer
 from ...protocol.wire.framing import check_depth
 from ...protocol.wire.message import encode
 from ...protocol.wire.transfer_parts import part
-from ..errors import Invalid, MantaError, ResourceLimitExceeded, TooLarge, Unavailable, again, error, link_ended
+from ..errors import (
+    Invalid,
+    MantaError,
+    ResourceLimitExceeded,
+    Timeout,
+    TooLarge,
+    Unavailable,
+    again,
+    error,
+    link_ended,
+)
 from ..message import Message
 from .delays import later
 from .patience import Patience
@@ -360,6 +370,13 @@ class SenderCore:
             f"{self.patience.still_s:.3g} s: {why} `mantamq doctor` for what stands still. They may still complete: "
             '`sync` waits again, `unsettled` counts them. If a majority is lost, browsing (mode="browse") still reads '
             "what is in a queue"
+        )
+
+    def late(self) -> Timeout:
+        """Why whoever waits has waited as long as it wanted."""
+        why = f" ({self.blocked})" if self.blocked else ""
+        return Timeout(
+            f"{self.unsettled:,} messages to {self.address!r} are not complete in time{why}; they may still complete"
         )
 
     @property

@@ -55,6 +55,8 @@ def analyze(
 ) -> None:  # fmt: skip
     """Throughput, latency, depth, consume locks, failovers and an audit of the guarantees, from the events."""
     since_us, until_us = moment(since), moment(until)
+    if report and not report.absolute().parent.is_dir():
+        raise typer.BadParameter(f"there is no directory {report.absolute().parent} for the report: make it first")
     with _progress(as_json) as (bar, task):
 
         def step(text: str) -> None:
@@ -218,15 +220,24 @@ def _remembered_ray() -> str:
 
 
 def _tail(address: str, live: bool, fetch: bool = False) -> Tail | None:
-    """The newest events, from the cluster that runs here."""
+    """The newest events, from the cluster that runs here.
+
+    Raises:
+        LocalError: there is none, or it keeps no events.
+    """
     if not live:
         return None
+    from ...actors.ray_control import door
     from ...jobs import events, session
 
+    door.knock(address or "auto")  # where there is none, Ray would look for it long, or be started for it
     session.join_ray(address)
     tail = events.live_tail(_remembered().get("namespace") or "mantamq")
     if tail is None:
-        raise LocalError("this cluster keeps no events: is it up, and are its events on? Try without --live")
+        raise LocalError(
+            "this cluster keeps no events: is it up (`mantamq status`), and are its events on (`mantamq up --events`)? "
+            "Those in its files need no cluster: `mantamq analyze` and `mantamq events export` without --live"
+        )
     if fetch:
         import ray
 

@@ -120,7 +120,7 @@ def up(
 ) -> None:
     """Start a cluster, or go on with the one that was stopped: on a running Ray cluster, or on a Ray of its own that
     `down` stops again."""
-    from ...actors.cluster import start_cluster, store_directory
+    from ...actors.cluster import page_config, start_cluster, store_directory
     from ...actors.config import ClusterConfig, StoreConfig, chosen_limits
     from ...actors.supervisor import tap_life
 
@@ -133,7 +133,9 @@ def up(
     }  # fmt: skip
     # Options that cannot be met are refused before anything is started.
     limits, store = chosen_limits(*sizes.values()), StoreConfig(**kept, catalog=connect, catalog_name=catalog)
-    ClusterConfig(spares=spares, client_port=client_port, limits=limits, store=store).check(brokers or _least(wait_for))
+    page = page_config(management, alerts_to)
+    chosen = ClusterConfig(spares=spares, client_port=client_port, limits=limits, store=store, management=page)
+    chosen.check(brokers or _least(wait_for))
     tap_life.check("" if events == "off" else events)
     _log_as(log_format, log_level, namespace, token)
     _refuse_another(own := not address, namespace, token)

@@ -269,6 +269,7 @@ def leave_ray() -> None:
 def _run(app: typer.Typer) -> NoReturn:
     try:
         code: Any = app(prog_name="mantamq", standalone_mode=False)
+        sys.stdout.flush()
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
         if name not in EXTRA_OF:
@@ -276,9 +277,14 @@ def _run(app: typer.Typer) -> NoReturn:
         _fail(_missing([name], EXTRA_OF[name]))
     except typer.Abort:
         _fail("nothing was changed")
+    except BrokenPipeError:
+        nobody_reads()
+        code = 1
     except StoreError as error:
         _fail(error.text)
-    except (MantaError, LocalError, OSError, RuntimeError) as error:
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error) or type(error).__name__)
+    except (MantaError, LocalError, RuntimeError) as error:
         _fail(str(error) or type(error).__name__)
     except TyperException as error:
         if error.message.startswith("Usage:"):  # a group without a command: its help
@@ -294,6 +300,11 @@ def _run(app: typer.Typer) -> NoReturn:
     if code == 130:
         err.print("mantamq: interrupted", style="yellow", highlight=False)
     sys.exit(code)
+
+
+def nobody_reads() -> None:
+    """What reads our output has seen enough (`| head`): the end of this program must not try to write the rest."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(text: str) -> NoReturn:

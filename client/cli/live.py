@@ -139,6 +139,16 @@ def follow(looks: ClusterLooks, page: Page, how: HowShown) -> None:
         out.print(page.end(), highlight=False, markup=False, soft_wrap=True)
 
 
+@contextmanager
+def drawn_anew() -> Generator[Callable[[RenderableType], None]]:
+    """What shows something in the place of what it has shown before; where there is no terminal, below it."""
+    if not out.is_terminal:
+        yield out.print
+        return
+    with Live(console=out, auto_refresh=False) as live:
+        yield lambda shown: live.update(shown, refresh=True)
+
+
 def sparkline(values: Sequence[float], width: int, ascii_only: bool = False) -> str:
     """The last values as marks of eight heights, from nothing to the highest of them."""
     last = list(values)[-width:]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +21,7 @@ from ...protocol.ranges import size
 from ..errors import Empty, MantaError, NotAllowed, NotFound, ResourceLimitExceeded, Unroutable
 from ..message import Message
 from ..sync.sync import Sender
-from .console import Broker, Json, Token, connection, err, say
+from .console import Broker, Json, Token, connection, err, nobody_reads, say
 from .wiring import pairs
 
 BATCH = 256
@@ -73,6 +72,8 @@ def send(
     """Send each line of standard input (or of a file) as a message; done when all are complete. It says how many
     went to no queue, since none is bound where they were sent; with --mandatory the others are sent all the same.
     When a queue refuses any it reads no more lines, and says how many are complete and how many were refused."""
+    if content is not None and file is not None:
+        raise typer.BadParameter("--content and --file exclude each other")
     properties: dict[str, Any] | None = pairs(prop) or None
     if content is not None:
         bodies: Iterable[bytes] = [content.encode()]
@@ -205,7 +206,7 @@ def receive(
             _settle(printed, settle)
             session.sync(10)
         except BrokenPipeError:  # `| head`: what could not be printed goes back when the connection ends
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            nobody_reads()
             raise typer.Exit(1) from None
         if interrupted:
             raise typer.Exit(130)

@@ -89,7 +89,7 @@ class Sheet:
         if self._title:
             yield Text(self._title, "bold")
         names = max(map(cell_len, self._columns))
-        words = max(cell_len(word) for row in self._rows for cell in row for word in cell.plain.split() or [""])
+        words = max((cell_len(word) for row in self._rows for cell in row for word in cell.plain.split()), default=0)
         for number, row in enumerate(self._rows):
             if number:
                 yield Text("")

@@ -6,12 +6,13 @@ import json
 import time
 from typing import Any, NamedTuple
 
-from rich.live import Live
+from rich.console import Group
 from rich.text import Text
 
 from ...protocol.errors import LocalError
 from ..sync.sync import Connection
 from .console import cell_of, out, table_of
+from .live import drawn_anew
 from .sheets import Sheet, byte_count, span
 
 Row = dict[str, Any]
@@ -71,10 +72,10 @@ def tell(connection: Connection, what: str, wanted: Wanted) -> None:
             if not wanted.every:
                 return
             time.sleep(wanted.every)
-    with Live(console=out, auto_refresh=False) as live:
+    with drawn_anew() as draw:
         while True:
             rows, silent = look(connection, what, wanted)
-            live.update(sheet_of(what, rows) if not silent else Text("\n".join(map(_missing, silent))), refresh=True)
+            draw(Group(sheet_of(what, rows), *map(Text, map(_missing, silent))))
             time.sleep(wanted.every)
 
 

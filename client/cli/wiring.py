@@ -9,7 +9,6 @@ from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
-from rich.live import Live
 
 from ...protocol.errors import LocalError
 from ...protocol.wiring.exclusives import others
@@ -17,6 +16,7 @@ from ..errors import InUse, Invalid, NotEmpty
 from ..features import features_of
 from ..management import TYPED
 from .console import Broker, Json, Token, connection, meant_by, out, say, seen, show, table_of
+from .live import drawn_anew
 from .queue_sheet import limit_of, sheet_of
 from .sheets import Sheet
 from .statistics import COLUMNS, Wanted, tell
@@ -301,28 +301,29 @@ def stat(
             _tell_silent(rows, as_json)
             return
         before: dict[str, dict[str, Any]] = {}
-        with Live(console=out, auto_refresh=False) as live:
+        looked_s = time.monotonic()
+        with nullcontext() if as_json else drawn_anew() as draw:
             while True:
                 rows = [c.queue(queue)] if queue else c.queues()
-                if as_json:
+                if draw is None:
                     print(json.dumps(rows), flush=True)
                 else:
-                    live.update(_rates(rows, before), refresh=True)
-                before = {row["name"]: row for row in rows}
+                    draw(_rates(rows, before, time.monotonic() - looked_s))
+                before, looked_s = {row["name"]: row for row in rows}, time.monotonic()
                 time.sleep(every)
 
 
 def _stat_stores(watch: bool, every: float, token: str, as_json: bool) -> None:
     """The stores of the cluster that runs here, once or each `every` seconds."""
-    with Live(console=out, auto_refresh=False) if watch and not as_json else nullcontext() as live:
+    with drawn_anew() if watch and not as_json else nullcontext() as draw:
         while True:
             found = stores(seen("", "", token))
             if not found:
                 raise LocalError("this cluster has no store: it was started with --memory")
             if as_json:
                 print(json.dumps([one.plain() for one in found]), flush=True)
-            elif live is not None:
-                live.update(stores_table(found), refresh=True)
+            elif draw is not None:
+                draw(stores_table(found))
             else:
                 out.print(stores_table(found))
             if not watch:
@@ -337,7 +338,8 @@ def _tell_silent(rows: list[dict[str, Any]], as_json: bool) -> None:
             out.print(row["error"], highlight=False, markup=False, soft_wrap=True)
 
 
-def _rates(rows: list[dict[str, Any]], before: dict[str, dict[str, Any]]) -> Sheet:
+def _rates(rows: list[dict[str, Any]], before: dict[str, dict[str, Any]], seconds: float) -> Sheet:
+    """What has passed since the look before, so many seconds ago, by the second."""
     numbers = ["messages", "in/s", "out/s", "hand-overs/s"]
     table = table_of("", ["queue", *numbers, "owner"], numbers)
     for row in rows:
@@ -347,6 +349,8 @@ def _rates(rows: list[dict[str, Any]], before: dict[str, dict[str, Any]]) -> She
         old = before.get(row["name"], row)
         if "error" in old:
             old = row
-        rates = (f"{row[name] - old[name]:,}" for name in ("enqueued", "dequeued", "handovers"))
+        rates = (
+            f"{(row[name] - old[name]) / max(seconds, 1e-3):,.0f}" for name in ("enqueued", "dequeued", "handovers")
+        )
         table.add_row(row["name"], f"{row['messages']:,}", *rates, row["owner"] or "-")
     return table

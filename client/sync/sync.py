@@ -514,7 +514,7 @@ class Sender:
             core.flush()
             mark = core.sent
             if not self._connection._until_moving(core, lambda: core.settled(mark), timeout):
-                raise Timeout(f"{core.unsettled} messages are not complete in time; they may still complete")
+                raise core.late()
             core.check()
 
     def _outcome(self, messages: Iterable[Message]) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fake_broker import passing_time, wait_until
-from mantamq.client import Deleted, ResourceLimitExceeded, Unavailable, connect, connect_async
+from mantamq.client import Deleted, ResourceLimitExceeded, Timeout, Unavailable, connect, connect_async
 from mantamq.protocol.wire.client_frames import Failed
 
 pytestmark = pytest.mark.timeout(30)
@@ -97,6 +97,8 @@ def test_a_producer_is_held_back_sees_it_and_goes_on(cluster, connection):
     assert sender.blocked == "producer flow control: 'orders' waits for its consumers"
     with pytest.raises(Exception, match="producer flow control: 'orders' waits for its consumers: 4 messages are sent"):
         sender.send("more", timeout=0.05)
+    with pytest.raises(Timeout, match=r"4 messages to 'orders' are not complete in time \(producer flow control: 'or"):
+        sender.sync(0.05)
     status = connection.queue("orders")
     assert (status["messages"], status["flowStopped"], status["flowStoppedCount"]) == (9, True, 1)
     receiver = session.receiver("orders", capacity=1)

@@ -7,6 +7,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -305,19 +306,22 @@ async def test_requests_that_are_cancelled_leave_nothing_behind(cluster):
 
 
 def test_a_connection_of_another_event_loop_says_so(cluster):
-    made = []
+    made: list[Any] = []
 
     async def first() -> None:
         connection = await connect_async(cluster.address)
-        await connection.declare_queue("q")
-        made.append(connection)
+        for name in ("q", "nothing comes"):
+            await connection.declare_queue(name)
+        made.extend([connection, await connection.session().receiver("nothing comes")])
         asking = asyncio.create_task(connection.request("q", b"1", timeout_s=None))
         await asyncio.sleep(0.05)
         assert not asking.done()
 
     async def second() -> None:
-        with pytest.raises(NotAllowed, match="belongs to the event loop that it was made in"):
-            await made[0].request("q", b"1")
+        connection, receiver = made
+        for use in (connection.request("q", b"1"), connection.queue("q"), receiver.fetch(), connection.close()):
+            with pytest.raises(NotAllowed, match="belongs to the event loop that it was made in"):
+                await use
 
     asyncio.run(first())
     asyncio.run(second())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from mantamq.jobs import quiet, session
@@ -147,3 +149,31 @@ def test_of_what_spark_s_java_says_only_ray_s_chatter_is_left_out(monkeypatch):
     assert context.launch_gateway is launch
     assert over.wait(10) and started[0].wait(10) == 0
     assert [line.split()[0] for line in said] == [b"Exception", b"[2026-11-22", b"[INFO]"] and b" E " in said[1]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_ctrl_c_is_what_it_was_when_there_is_no_spark_any_more(monkeypatch, fails):
+    """PySpark takes it, and what it puts there fails without a Spark."""
+    pytest.importorskip("pyspark")
+    before = signal.getsignal(signal.SIGINT)
+
+    def local(memory, settings):
+        signal.signal(signal.SIGINT, lambda number, frame: pytest.fail("of PySpark"))
+        if fails:
+            raise LocalError("it does not start")
+        return SimpleNamespace(stop=lambda: None, sparkContext=SimpleNamespace(setLogLevel=lambda level: None))
+
+    monkeypatch.setattr(session, "_local", local)
+    monkeypatch.setattr(session, "find_java", lambda: Path("/java"))
+    for name in ("_set_environment", "_stop_gateway", "_clean_up"):
+        monkeypatch.setattr(session, name, lambda *_: None)
+    monkeypatch.setenv("SPARK_CONF_DIR", "")
+    try:
+        if fails:
+            with pytest.raises(LocalError, match="does not start"):
+                session.start("local")
+        else:
+            session.start("local").stop()
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, before)

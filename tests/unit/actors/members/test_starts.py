@@ -156,17 +156,22 @@ async def test_a_tap(tmp_path: Path) -> None:
         await EventTap("events").start(config)
 
 
-async def test_a_tap_tells_the_newest_rows_also_those_that_are_in_a_part_already(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def tap_without_ray(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The kind of actor that keeps the events; what it would put into Ray's object store it keeps itself."""
     pytest.importorskip("pyarrow")
     from mantamq.actors.members import event_tap
-    from mantamq.actors.members.event_tap import EventTap
 
-    monkeypatch.setattr(event_tap, "_put", lambda block: block)  # there is no Ray
+    monkeypatch.setattr(event_tap, "_put", lambda block: block)
+    return event_tap.EventTap
+
+
+async def test_a_tap_tells_the_newest_rows_also_those_that_are_in_a_part_already(
+    tmp_path: Path, tap_without_ray: Any
+) -> None:
     events = EventsConfig(directory=str(tmp_path), keep_s=5.0, keep_bytes=0)
     config = TapConfig(member=member("events"), events=events, folder=str(tmp_path / "c"))
-    actor: Any = await begun(EventTap("events"), config)
+    actor: Any = await begun(tap_without_ray("events"), config)
     told = [Row(kind="own", queue="orders#1", time_us=1), Row(kind="connect", client="c1", time_us=2)]
     actor._machine.rows += [Rows("orders#1", 1, told[:1]), Rows("@b1#1", 1, told[1:]), Rows("orders#1", 1, told[:1])]
     assert await actor.roll() == 2, "what was told twice is a row once"
@@ -177,21 +182,17 @@ async def test_a_tap_tells_the_newest_rows_also_those_that_are_in_a_part_already
 
 
 async def test_a_tap_takes_what_the_page_tells_once_and_says_when_it_is_on_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tap_without_ray: Any
 ) -> None:
-    pytest.importorskip("pyarrow")
-    from mantamq.actors.members import event_tap
-    from mantamq.actors.members.event_tap import EventTap
     from mantamq.store.events.event_parts import list_parts, read_parts
 
-    monkeypatch.setattr(event_tap, "_put", lambda block: block)  # there is no Ray
     events = EventsConfig(directory=str(tmp_path), keep_s=0.0, keep_bytes=0)
     config = TapConfig(member=member("events"), events=events, folder=str(tmp_path / "c"))
     rows = [list(Row(kind=OPERATED, part=-1, client=who)) for who in ("ann", "bob", "eve")]
     stream = f"{NOTES}7"
     with pytest.raises(LocalError, match="not been started"):
-        await EventTap("events").note(stream, 1, rows)
-    actor: Any = await begun(EventTap("events"), config)
+        await tap_without_ray("events").note(stream, 1, rows)
+    actor: Any = await begun(tap_without_ray("events"), config)
     assert await actor.note(stream, 1, rows[:2]) == 0
     assert await actor.note(stream, 1, rows[:2]) == 0
     await actor.roll()
@@ -200,7 +201,7 @@ async def test_a_tap_takes_what_the_page_tells_once_and_says_when_it_is_on_disk(
     actor._waiting_rows = 0
     assert await actor.note(stream, 3, rows[2:]) == 2 and actor._writer.waiting == 0, "no room: not taken"
     await actor.stop()
-    actor = await begun(EventTap("events"), config)
+    actor = await begun(tap_without_ray("events"), config)
     assert await actor.note(stream, 1, rows) == 2, "the next tap goes on where the last one's parts end"
     assert stream not in actor._machine.streams, "members have no such stream"
     await actor.stop()

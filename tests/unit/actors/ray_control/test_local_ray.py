@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -125,6 +128,15 @@ def test_a_ray_that_does_not_come_up_in_time_is_said_in_words(monkeypatch: pytes
     monkeypatch.setattr(subprocess, "run", run)
     with pytest.raises(LocalError, match="`ray start` within 60 s: this machine may be too busy"):
         local_ray._ray("start", "--head", environment={})
+
+
+def test_a_head_does_not_end_with_the_terminal_of_its_starter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    starter = tmp_path / "python"
+    starter.write_text(f'#!/bin/sh\nexec {sys.executable} -c "import os; print(os.getsid(0))"\n')
+    starter.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(starter))
+    done = local_ray._ray("start", "--head", environment=dict(os.environ))
+    assert int(done.stdout) not in (0, os.getsid(0))
 
 
 def test_what_was_remembered_of_another_ray_is_not_mixed_with_ours(machine: Machine) -> None:

@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -102,6 +103,7 @@ def left(broker: FakeBroker) -> int:
         ["send"],
         ["send", "q", "--ttl", "-1", "-c", "x"],
         ["send", "q", "-P", "novalue", "-c", "x"],
+        ["send", "q", "--content", "x", "--file", "lines"],
         ["receive", "q", "--count", "-1"],
         ["receive", "q", "--print", "everything"],
         ["receive", "q", "--reject", "--release"],
@@ -115,6 +117,7 @@ def left(broker: FakeBroker) -> int:
         ["up", "--max-message-size", "25MiB"],
         ["up", "--client-port", "65536"],
         ["stat", "--broker", "nowhere"],
+        ["analyze", "--report", "/nowhere/at/all/report.html"],
         ["queue", "list", "--broker", "127.0.0.1:1,127.0.0.1:65536"],
     ],
 )
@@ -130,6 +133,13 @@ def test_what_cannot_be_started_is_said_before_anything_is(run: Run, monkeypatch
     monkeypatch.setattr("mantamq.actors.cluster.start_ray_head", lambda: pytest.fail("Ray was started"))
     ran = run("up", "--client-port", 65534)
     assert ran.code == 1 and "3 brokers" in ran.err and "65,533" in ran.err
+    for words, rule in (
+        (["--management", "nowhere"], "is a number, auto or off, not 'nowhere'"),
+        (["--management", "70000"], "1 to 65,535"),
+        (["--alerts-to", "me@example.com"], "http://... or https://..., not to 'me@example.com'"),
+    ):
+        ran = run("up", *words)
+        assert ran.code == 1 and rule in ran.err and ran.err.count("\n") == 1
     real = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *a: None if name in ("pyarrow", "fsspec") else real(name, *a)
@@ -175,6 +185,10 @@ def test_a_missing_extra_is_named_in_one_line(
     assert ran.code == 1 and ran.out == ""
     assert ran.err.count("\n") == 1 and f"pip install {install}" in ran.err
     assert all(name in ran.err for name in absent)
+
+
+def test_a_file_that_is_not_there_is_named_as_elsewhere(run: Run) -> None:
+    assert run("send", "q", "--file", "/nowhere/lines").err == "mantamq: /nowhere/lines: No such file or directory\n"
 
 
 def test_a_module_that_is_missing_somewhere_deep_is_named_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,6 +243,16 @@ def test_it_runs_as_a_module(tmp_path: Any) -> None:
     command = [sys.executable, "-m", "mantamq", "queue"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
     assert ran.returncode == 2 and ran.stderr.startswith("Usage: mantamq queue "), ran
+
+
+def test_it_is_no_error_that_nobody_reads_on(tmp_path: Any) -> None:
+    """As when `| head` has seen enough."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "mantamq", "check", "alert", "--list", "--json"]
+    ran = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, timeout=60, check=False, cwd=tmp_path)
+    os.close(write)
+    assert (ran.returncode, ran.stderr) == (1, b"")
 
 
 def every_command() -> list[list[str]]:
@@ -364,7 +388,7 @@ def test_values_are_json_or_else_text() -> None:
 def test_a_name_is_never_markup() -> None:
     row = {"name": "[/odd]", "messages": 1, "enqueued": 1, "dequeued": 0, "handovers": 0, "owner": ""}
     shown = io.StringIO()
-    Console(file=shown, width=100).print(_rates([row], {}))
+    Console(file=shown, width=100).print(_rates([row], {}, 1.0))
     assert "[/odd]" in shown.getvalue()
 
 
@@ -474,12 +498,12 @@ def test_what_cannot_be_printed_stays_in_the_queue(
             raise BrokenPipeError
 
     fill(broker, *(b"%d" % n for n in range(5)))
-    redirected: list[int] = []
-    out = SimpleNamespace(buffer=Broken(), fileno=lambda: 99, write=lambda text: None, flush=lambda: None)
+    told: list[bool] = []
+    out = SimpleNamespace(buffer=Broken(), write=lambda text: None, flush=lambda: None)
     monkeypatch.setattr("mantamq.client.cli.messages.sys", SimpleNamespace(stdout=out))
-    monkeypatch.setattr("mantamq.client.cli.messages.os.dup2", lambda old, new: redirected.append(new))
+    monkeypatch.setattr("mantamq.client.cli.messages.nobody_reads", lambda: told.append(True))
     assert at("receive", "q", "--timeout", 1).code == 1
-    assert redirected == [99]
+    assert told == [True]
     monkeypatch.undo()
     assert left(broker) == 5
 

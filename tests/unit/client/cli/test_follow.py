@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from mantamq.client.cli import analyze, app
+from mantamq.jobs import session
 from mantamq.protocol.capture.event_table import Row, Tail
 from mantamq.store.events.event_parts import to_ipc, to_table
 
@@ -79,6 +80,20 @@ def test_a_line_says_all_of_an_event(follow: Any) -> None:
 def test_what_came_faster_than_it_looks_is_counted(follow: Any) -> None:
     lines, said = follow([tail(1, 1), tail(4, 4)])
     assert len(lines) == 1 and "2 events came faster: they are in dir" in said
+
+
+@pytest.mark.parametrize("words", [["events", "--follow"], ["events", "export", "x.csv", "--live"]])
+def test_where_there_is_no_ray_none_is_started_for_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Any, words: list[str]
+) -> None:
+    monkeypatch.setenv("MANTAMQ_HOME", str(tmp_path))
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    monkeypatch.setattr(session, "join_ray", lambda *_: pytest.fail("Ray was asked"))
+    monkeypatch.setattr(sys, "argv", ["mantamq", *words])
+    with pytest.raises(SystemExit) as ended:
+        app.main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 1 and "there is no Ray cluster at '127.0.0.1:1'" in said and "`mantamq up`" in said
 
 
 def test_without_follow_and_with_a_wrong_kind_it_says_what_to_do(

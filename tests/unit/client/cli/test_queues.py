@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fake_broker import FakeBroker, passing_time
 from mantamq.client import connect
-from mantamq.client.cli import app, statistics
+from mantamq.client.cli import app, statistics, wiring
 
 pytestmark = pytest.mark.timeout(30)
 Run = Callable[..., tuple[int, str, str]]
@@ -199,7 +199,33 @@ def test_watch_looks_again_and_again(three: Run, monkeypatch: pytest.MonkeyPatch
     assert code == 130 and looks == [0.25] * 3 and len(text.splitlines()) == 3
     looks.clear()
     code, text, _ = three("stat", "brokers", "-w", "--every", "0.25")
-    assert code == 130 and "b2" in text
+    assert code == 130 and "b2" in text and text.count("address") == 3, "also where there is no terminal"
+    monkeypatch.setattr(statistics, "look", lambda *_: ([{"broker": "b1"}], ["b2"]))
+    looks.clear()
+    text = three("stat", "brokers", "-w")[1]
+    assert text.count("b1") == 3 and text.count("b2 has not answered") == 3, "who is silent hides nobody else"
+
+
+@pytest.mark.parametrize(("every", "rate"), [("1", "200"), ("5", "40")])
+def test_rates_are_by_the_second_however_often_it_looks(
+    three: Run, cluster: FakeBroker, monkeypatch: pytest.MonkeyPatch, every: str, rate: str
+) -> None:
+    clock = SimpleNamespace(now_s=100.0)
+
+    def slept(seconds: float) -> None:
+        if clock.now_s > 100.0:
+            raise KeyboardInterrupt
+        clock.now_s += seconds
+        with connect(cluster.address) as connection:
+            sender = connection.session().sender("a")
+            for _ in range(200):
+                sender.send(b"x")
+            sender.sync()
+
+    monkeypatch.setattr(wiring, "time", SimpleNamespace(sleep=slept, monotonic=lambda: clock.now_s))
+    code, text, _ = three("stat", "a", "-w", "--every", every)
+    first, last = (line.split()[2] for line in text.splitlines() if line.startswith("a "))
+    assert code == 130 and (first, last) == ("0", rate)
 
 
 def test_nobody_is_told_to_force_what_is_another_connections_alone(at: Run, cluster: FakeBroker) -> None:

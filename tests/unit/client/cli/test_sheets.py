@@ -55,6 +55,10 @@ def test_where_nothing_fits_each_row_has_lines_of_its_own() -> None:
     ]  # fmt: skip
 
 
+def test_where_nothing_fits_a_table_without_rows_is_its_title() -> None:
+    assert printed(Sheet("queues", ["queue", "clients connect to", "messages", "bytes"]), 20) == "queues\n"
+
+
 @pytest.mark.parametrize("width", [80, 60])
 def test_status_breaks_no_address(width: int) -> None:
     found = actors()
