@@ -64,6 +64,9 @@ class Flows:
         self._early = 0  # beats that were sent before their time, since an answer was waited for
         self._beat_us = 0  # when the last of the others was sent
         self._since: dict[str, int] = {}  # for whom it is on -> the leader's beat when that was first seen
+        self._seen = 0  # where in `_behind` it was at the last beat
+        # Sequencer -> its backlog, and for whom flow control is on by that.
+        self._raised: dict[str, tuple[Any, frozenset[str]]] = {}
         self._much: dict[str, int] = {}  # sequencer -> since when it keeps much, in ms
         self._indexes = [0]  # of the cluster stream, where it changed; and for whom it is on from there
         self._behind: list[frozenset[str]] = [frozenset()]
@@ -194,6 +197,7 @@ class Flows:
             self._reaches(name, machine.order)
         if machine.election.role != "leading" or machine.election.deposed is not None:
             return
+        self._lifts(name, machine)
         kept = entries = for_nobody_away = those_entries = 0
         for id, stream in machine.order.streams.items():
             if stream.log and stream.ready:
@@ -216,6 +220,36 @@ class Flows:
         if for_nobody_away > most_bytes or those_entries > most_entries:
             streams = {id: stream for id, stream in machine.order.streams.items() if stream.log and stream.ready}
             self._bounded(name, streams, most_bytes, most_entries)
+
+    def _lifts(self, name: str, machine: Any) -> None:
+        """Flow control goes off for who has caught up, is given up or has gone: else it would be on for ever so long, with
+        breaks, and nobody be given up (I17)."""
+        backlog, limits = machine.backlog, self.world.limits
+        then, before = self._raised.get(name, (None, frozenset()))
+        if backlog is then and backlog.on.keys() == before:
+            return
+        self._raised[name] = backlog, frozenset(backlog.on)
+        for member in before.difference(backlog.on, machine.evictions.absent) if backlog is then else ():
+            lacks = [
+                (stream.commit - match, stream.size[stream.commit] - stream.size[match])
+                for stream in machine.order.streams.values()
+                if stream.ready and member not in stream.gone
+                if (match := self._match(machine, stream, member)) < stream.commit
+            ]
+            entries, size = sum(one for one, _ in lacks), sum(one for _, one in lacks)
+            share = max(entries / limits.backlog_entries, size / limits.backlog_bytes)
+            if share > limits.flow_resume:
+                raise Violation(
+                    f"I17: {name} lifts flow control for {member}, which lacks {entries} entries, {size} bytes"
+                )
+
+    def _match(self, machine: Any, stream: Any, member: str) -> int:
+        """From where on entries are kept for a member."""
+        keeper = stream.keepers.get(member)
+        if keeper is not None:
+            return max(keeper.match, keeper.kept_from, stream.held)
+        waited_for = member in stream.voters and (stream.name, member) not in machine.backlog.passed
+        return stream.held if waited_for else stream.commit
 
     def _notes_under_way(self, name: str, kept: int, entries: int) -> None:
         """Note what is under way when so much is kept that flow control is to begin: it is committed all the same. Where
@@ -296,7 +330,8 @@ class Flows:
 
     def _beaten(self, source: str, frame: Heartbeat) -> None:
         """A member that keeps flow control on for long is given up by a sequencer that leads and has a majority. Beats tell
-        how long that is, as none is sent by one that stands still; those that are sent early do not."""
+        how long that is, as none is sent by one that stands still; those that are sent early do not. One that had caught
+        up between two beats, and is behind again, has its whole window once more: the log says so, no beat does."""
         if frame.ballot != self._ballot or frame.sure < frame.number - 2:  # another leads, or it is cut off
             self._ballot, self._since = frame.ballot, {}
         on = self.on(self.watch.commits.get(events.CLUSTER, 0))
@@ -311,7 +346,9 @@ class Flows:
         leader = self.world.machines.get(source)
         waits = leader is not None and self._waits_for_disks(leader.order.streams.values())
         since = {} if waits else self._since
-        self._since = {m: beat if self.crowded(m) else since.get(m, beat) for m in on}
+        throughout = frozenset.intersection(*self._behind[self._seen :])
+        self._seen = len(self._behind) - 1
+        self._since = {m: since.get(m, beat) if m in throughout and not self.crowded(m) else beat for m in on}
         timing = self.world.timing
         patience = timing.backlog_patience_ms // timing.heartbeat_ms + SLACK_BEATS
         late = [member for member, number in self._since.items() if beat - number > patience]

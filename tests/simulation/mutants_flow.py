@@ -10,7 +10,7 @@ import pytest
 from mantamq.protocol.broker.throttle import Throttle
 from mantamq.protocol.broker.transfers import Transfers
 from mantamq.protocol.sequencer.backlog import Backlog
-from mantamq.protocol.wire.events import Evict, Start
+from mantamq.protocol.wire.events import CLUSTER, Evict, Start
 from mantamq.protocol.wiring.cluster_flow import ClusterFlow
 
 Patch = pytest.MonkeyPatch
@@ -59,6 +59,13 @@ def flow_control_is_never_lifted(patch: Patch) -> None:
 
 def who_is_behind_is_never_given_up(patch: Patch) -> None:
     patch.setattr(Backlog, "_give_up", lambda self, member, lag: None)
+
+
+def who_is_behind_has_one_window_after_another(patch: Patch) -> None:
+    """Flow control goes off when the window is over, and on again: nobody is given up."""
+    patch.setattr(
+        Backlog, "_give_up", lambda self, member, lag: self._switch(self._order.streams[CLUSTER], member, False, "")
+    )
 
 
 def given_up_beside_one_that_is_not_heard(patch: Patch) -> None:
