@@ -307,7 +307,8 @@ class Recovered:
             for stream, disk in streams.items():
                 written = CheckpointOnDisk(log, stream, disk).life if disk.checkpoint_lsn else 0
                 had[stream] = max([*disk.lives, written]), disk.log_inc
-        for stream in self.watch.commits:
+        # Also of those of which nothing was known as committed yet: what it had acknowledged may be, all the same.
+        for stream in {**self.watch.births, **self.watch.commits}:
             life, log_inc = had.get(stream, (0, 0))
             if not life or self._lives(stream, broker) > life:
                 self._old[broker, stream] = life, log_inc

@@ -107,6 +107,16 @@ def test_a_log_with_a_change_that_is_not_committed_recovers_by_quorums_of_both()
     assert recovers({"b1": 3, "b2": 3, "b3": 3, "b4": 3, "b5": 2}, 3, deposed="b4")
 
 
+def test_an_emptied_disk_counts_for_no_queue_that_has_begun_also_where_nothing_is_known_as_committed_yet():
+    recovered: Any = Recovered.__new__(Recovered)
+    recovered._replaced, recovered._checked, recovered._old = {}, {}, {}
+    recovered.world = SimpleNamespace(life=lambda broker: 1)
+    recovered.disks = SimpleNamespace(log=lambda broker, name: (None, {}))
+    recovered.watch = SimpleNamespace(births={"q#1": ["b1", "b2"]}, commits={"cluster": 3})
+    recovered._put_back("b1")
+    assert recovered._old == {("b1", "q#1"): (0, 0), ("b1", "cluster"): (0, 0)}
+
+
 # ---- what a disk is compared with
 
 
