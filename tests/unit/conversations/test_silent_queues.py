@@ -78,5 +78,5 @@ def test_tables_have_their_rows_and_say_why_numbers_are_missing(capsys: pytest.C
     wiring._tell_silent([silent, whole], False)
     assert capsys.readouterr().out == "queue 'q' has no majority\n"
     for before in ({}, {"q": whole, "r": silent}, {"q": silent, "r": whole}):
-        out.print(wiring._rates([silent, whole], before))
+        out.print(wiring._rates([silent, whole], before, 1.0))
         assert "it does not answer" in capsys.readouterr().out
