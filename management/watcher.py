@@ -1,4 +1,4 @@
-"""Looks at a cluster again and again: more often while somebody watches, never for more than a share of the time."""
+"""Looks at a cluster again and again: more often while somebody watches, and less often where looks take long."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ WATCHED_S, QUIET_S = 1.0, 10.0
 """From look to look: while somebody watches, and else."""
 WATCHED_FOR_S = 15.0
 SHARE = 0.05
-"""Looks take this part of the time at most, however long one takes: a large cluster is looked at less often."""
+"""Looks take this part of the time at most: a large cluster is looked at less often, but after ten seconds anyway, for
+what is shown and `/health` go by the last look. Of two looks the shorter one says how long they take: one that was held
+up, by a member that does not answer, says nothing of the next."""
 PATIENCE_S = 10.0
 FRESH_S = 2.0
 """So long somebody waits for a look."""
@@ -54,6 +56,7 @@ class Watcher:
         self._watched_s = -WATCHED_FOR_S
         self._wanted = asyncio.Event()
         self._next_s = 0.0
+        self._took_s = 0.0
         self._looking = asyncio.Lock()
         self._began_s = -WATCHED_FOR_S
         self._asked_for: asyncio.Task[None] | None = None
@@ -100,7 +103,8 @@ class Watcher:
             self._looked()
         except Exception:
             log.exception("what was seen could not be told on")
-        self._next_s = ended_s + (ended_s - began_s) * (1 / SHARE - 1)
+        before_s, self._took_s = self._took_s, ended_s - began_s
+        self._next_s = ended_s + min(min(before_s, self._took_s) * (1 / SHARE - 1), QUIET_S)
 
     async def _asked(self, what: str, ask: Callable[[], Awaitable[Any]], troubles: dict[str, str]) -> Any:
         try:

@@ -71,9 +71,29 @@ async def test_somebody_watches_and_it_looks_each_second_for_some_seconds(monkey
 
 async def test_looks_that_take_long_are_rare(monkeypatch: pytest.MonkeyPatch):
     clock = Clock()
+    one = watching(clock, look_s=0.2)
+    one.watched()
+    assert await looks_in(14, one, clock, monkeypatch) in (4, 5), "a twentieth of the time"
+
+
+async def test_ten_seconds_are_never_passed_without_a_look(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock()
     one = watching(clock, look_s=2.0)
     one.watched()
-    assert await looks_in(200, one, clock, monkeypatch) in (5, 6)
+    assert await looks_in(120, one, clock, monkeypatch) in (10, 11)
+
+
+async def test_one_look_that_was_held_up_does_not_make_the_next_ones_rare(monkeypatch: pytest.MonkeyPatch):
+    clock = Clock()
+    took_s = iter([0.01, 5.0])
+
+    async def status() -> Any:
+        clock.now_s += next(took_s, 0.01)
+        return made.report(made.actors())
+
+    one = watching(clock, status=status)
+    one.watched()
+    assert await looks_in(14, one, clock, monkeypatch) >= 9
 
 
 async def test_who_begins_to_watch_does_not_wait_for_the_next_quiet_look():
@@ -113,13 +133,14 @@ async def test_who_asks_is_shown_nothing_old_and_many_who_ask_at_once_share_a_lo
 async def test_who_asks_does_not_wait_for_looks_that_take_long():
     clock = Clock()
     one = watching(clock, look_s=2.0)
-    await one.fresh()
+    await one.look()
+    await one.look()
     clock.now_s += 5.0
     await one.fresh()
-    assert one.looks == 1
-    clock.now_s += 40.0
-    await one.fresh()
     assert one.looks == 2
+    clock.now_s += 6.0
+    await one.fresh()
+    assert one.looks == 3
 
 
 async def test_what_is_not_to_be_had_is_a_trouble_of_the_view():
