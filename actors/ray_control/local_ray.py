@@ -10,6 +10,7 @@ import importlib.util
 import json
 import logging
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,9 @@ _ENVIRONMENT = {
     # Ray expects a worker per core to start at a time, and warns on the user's terminal about our twenty.
     "RAY_worker_maximum_startup_concurrency": "32",
 }
+WORKER_PORTS_END = 20_000
+"""Ray gives its workers ports below this."""
+PORT_TRIES = 50
 _SPARED = ("/raylet", "agent.py", "agent/main.py")
 
 
@@ -206,12 +211,12 @@ def start_ray_head(dashboard: bool = True, num_cpus: int | None = None, host: st
     if environment["RAY_AUTH_MODE"] == "token":
         # Anyone who reaches Ray's ports runs code; so Ray's own token is used, and made if there is none. Not shown.
         _ray("get-auth-token", "--generate", environment=environment)
-    port = _free_port(host)
+    port = free_port(host)
     command = ["start", "--head", f"--node-ip-address={host}"]
     command += [f"--port={port}", f"--object-store-memory={OBJECT_STORE_BYTES}", "--disable-usage-stats"]
     command += [f"--include-dashboard={'true' if dashboard else 'false'}", "--dashboard-host=127.0.0.1"]
-    command += [f"--ray-client-server-port={_free_port(host)}"]  # cannot be left out; the default may be taken
-    command += [f"--dashboard-port={_free_port('127.0.0.1')}"]
+    command += [f"--ray-client-server-port={free_port(host)}"]  # cannot be left out; the default may be taken
+    command += [f"--dashboard-port={free_port('127.0.0.1')}"]
     if num_cpus is not None:
         command.append(f"--num-cpus={num_cpus}")
     address = f"{host}:{port}"
@@ -261,20 +266,38 @@ def stop_ray_head() -> int:
 def _ray(*words: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ray.scripts.scripts", *words]
     try:
-        # In a session of its own: what outlives us is not to end with our terminal (`ssh -t HOST mantamq up`).
+        # In a session of its own, and without our input: what outlives us is not to end with our terminal
+        # (`ssh -t HOST mantamq up`), nor to keep it open.
         return subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=START_S, check=False,
-            start_new_session=True,
+            start_new_session=True, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         text = f"Ray did not come to its end with `ray {words[0]}` within {START_S:g} s"
         raise LocalError(f"{text}: this machine may be too busy; try again") from None
 
 
-def _free_port(host: str) -> int:
+def free_port(host: str, among: Iterable[int] = ()) -> int:
+    """A port that nobody listens on: the first such of `among`, by default one that the system gives to nobody who asks
+    for any. One that it does give may be another's when Ray comes to it, and `ray start` then waits for ever."""
+    for port in among or _given_to_nobody():
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((host, port))
+            return port
     with socket.socket() as probe:
         probe.bind((host, 0))
         return probe.getsockname()[1]
+
+
+def _given_to_nobody() -> list[int]:
+    """Some ports in any order, above those that Ray gives to its workers, below those that the system gives; none where
+    it does not say which."""
+    try:
+        lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError):
+        return []
+    ports = range(WORKER_PORTS_END, lowest)
+    return random.sample(ports, min(PORT_TRIES, len(ports)))
 
 
 def _session_of(port: int) -> str:
