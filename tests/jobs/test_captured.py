@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from mantamq.jobs import audit, lifecycle, load, members
 from mantamq.protocol.capture.event_table import Row
@@ -42,7 +44,8 @@ def test_planted_violations_in_a_captured_table_are_found(frame):
 
 def test_a_gap_that_is_told_makes_no_false_alarm(frame):
     rows = table(SEEDS[0])
-    queue = next(row.queue for row in rows if row.kind == "accept" and row.effective)
+    accepts = Counter(row.queue for row in rows if row.kind == "accept" and row.effective)
+    ((queue, _),) = accepts.most_common(1)  # in a third of its events something is missed
     of_queue = sorted(row.seq for row in rows if row.queue == queue and row.part >= 0)
     first, behind = of_queue[len(of_queue) // 3], of_queue[len(of_queue) // 2]
     cut = [row for row in rows if row.queue != queue or not first <= row.seq < behind]
