@@ -40,7 +40,9 @@ SHARE = 0.5
 """Of the stories."""
 RATE = 0.05
 """Of the turns of these."""
-PARTS = ("queues", "exchanges", "brokers", "connections", "links", "groups")
+PARTS = ("queues", "exchanges", "brokers", "connections", "groups")
+LINKS = "links"
+"""Asked for beside these, by a choice of its own: so what else is asked for, and when, is as it was without."""
 COUNTED = {
     **{f"discarded_{name}": IN_THE_MODEL[name] for name in ("ring", "last_value", "subscriber", "too_often")},
     "discarded_purge": IN_THE_MODEL["purged"],
@@ -90,6 +92,7 @@ class Figures:
         self.judged = 0
         self._rng = random.Random(f"statistics of {seed}")
         self._some = self._rng.random() < SHARE
+        self._rng_of_links = random.Random(f"links of {seed}")
         self._world, self._watch = world, watch
         self._asked: dict[tuple[str, int], list[str]] = {}  # (line, number of the command) -> parts
         self._open: dict[tuple[str, int], Question] = {}
@@ -119,7 +122,9 @@ class Figures:
         if self._some and clients and self._rng.random() < RATE:
             client = self._rng.choice(clients)
             parts = self._rng.sample(PARTS, self._rng.randrange(len(PARTS) + 1))
-            self._asked[client.name, client.command("statistics", what=parts)] = parts or list(PARTS)
+            if parts and self._rng_of_links.random() < SHARE:
+                parts.append(LINKS)
+            self._asked[client.name, client.command("statistics", what=parts)] = parts or [*PARTS, LINKS]
 
     # ---- what each broker is given
 
@@ -314,7 +319,7 @@ class Figures:
 
 _JUDGES = {
     "queues": Figures._queues, "exchanges": Figures._exchanges, "brokers": Figures._brokers,
-    "connections": Figures._connections, "links": Figures._links,
+    "connections": Figures._connections, LINKS: Figures._links,
 }  # fmt: skip
 
 
