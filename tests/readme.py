@@ -836,6 +836,7 @@ ON_PAGE: dict[str, list[str]] = {
         "tests/unit/management/metrics/test_exposition.py::test_a_scrape_has_every_metric_with_kind_and_help",
         "tests/unit/actors/members/test_ray_metrics.py::test_ray_has_the_same_metrics",
         "tests/unit/management/test_page.py::test_who_asks_for_health_without_a_token_has_nobody_looked_at",
+        "tests/unit/management/test_watcher.py::test_ten_seconds_are_never_passed_without_a_look",
         "tests/unit/management/test_watcher.py::test_nobody_watches_and_it_looks_each_ten_seconds",
     ],
     "mantamq grafana export DIR writes dashboards. --alerts-to URL posts": [
@@ -915,6 +916,18 @@ ON_DISK: dict[str, list[str]] = {
     ],
 }
 """How a sentence of "On disk" begins -> the tests that keep it."""
+
+ON_LOGS: dict[str, list[str]] = {
+    "Each process writes a line for each change of the cluster's state": [
+        "tests/unit/actors/supervisor/test_lines_of_a_cluster.py::test_each_change_has_one_line",
+        "tests/unit/test_log_table.py::test_the_page_has_every_line_and_no_other",
+    ],
+    "mantamq up --log-format json": [
+        "tests/unit/actors/test_process_logs.py::test_a_line_of_json_has_who_where_and_all_keys",
+        "tests/unit/actors/test_process_logs.py::test_a_process_writes_from_its_level_on_and_once",
+    ],
+}
+"""How a sentence of "Logs" begins -> the tests that keep it."""
 
 
 def text() -> str:

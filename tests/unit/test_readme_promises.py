@@ -6,6 +6,7 @@ import pytest
 
 from tests.readme import (
     ON_DISK,
+    ON_LOGS,
     ON_PAGE,
     PROMISES,
     ROOT,
@@ -65,6 +66,12 @@ def test_what_is_said_of_the_page_is_kept_by_tests():
     said = paragraph(text(), "The page.")
     assert len(said) >= 7
     assert unkept(text(), ON_PAGE, said=said) == []
+
+
+def test_what_is_said_of_logs_is_kept_by_tests():
+    said = paragraph(text(), "Logs.")
+    assert len(said) == 2
+    assert unkept(text(), ON_LOGS, said=said) == []
 
 
 def test_tables_and_paragraphs_are_read():
