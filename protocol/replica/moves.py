@@ -4,7 +4,8 @@ A move is many events of bounded size (`wire/move_events.py`), each a look at th
 that what else the queue does goes on between two of them; some batches of it are on their way at a time. A replica does
 it while its broker has the consume lock, as a consumer's: so nothing goes that anybody was given. How far it is stands
 in the queue's state. So an answer may come early, and the same move is asked for again, here or at another
-broker: it goes on where it was.
+broker: it goes on where it was. A move that finds
+nothing is ordered as well, under the lock: behind that, what another broker chose for it is void, and "none" is true.
 """
 
 from __future__ import annotations
@@ -131,8 +132,10 @@ class Moving:
         moved = stands.taken - stands.back
         refused = stands.back > 0 and order.by == TO_QUEUE
         waits = self._state.available.at_or_after(stands.after + 1)
-        ended = waits is None or waits[0] > stands.last or refused or 0 < order.count <= moved
-        under_way = self._state.batches.moves.under_way(order.token)
+        moves = self._state.batches.moves
+        looked = (waits is None or waits[0] > stands.last) and order.token in moves
+        ended = looked or refused or 0 < order.count <= moved
+        under_way = moves.under_way(order.token)
         if ended or stands.taken - job.before >= limits.move_answered:
             if not under_way:
                 self._jobs.remove(job)

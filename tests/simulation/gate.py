@@ -228,6 +228,11 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "no_delay_is_long_enough": _RISING,
     **{name: [(made_names, "STORIES", 1.0)] for name in mutants_made_names.ALL},
     **{name: [(message_moves, "STORIES", 1.0)] for name in mutants_message_moves.ALL},
+    "none_is_said_of_a_move_while_another_broker_moves_some": [
+        (message_moves, "STORIES", 1.0),
+        (message_moves, "RATE", 0.3),
+        (message_moves, "CUT", 0.7),
+    ],
     **{name: [(named_senders, "STORIES", 1.0)] for name in mutants_named.ALL},
     "who_comes_back_goes_on_in_another_queue_of_the_name": [],
     **{name: [(own_queues, "STORIES", 1.0)] for name in mutants_own_queues.ALL},

@@ -47,6 +47,11 @@ def a_move_is_answered_before_its_messages_are_there(patch: Patch) -> None:
     patch.setattr(moves.QueueMoves, "under_way", lambda self, token: 0)
 
 
+def none_is_said_of_a_move_while_another_broker_moves_some(patch: Patch) -> None:
+    """Its user was cut off there, asks again here, where nothing is to be moved yet, and hears that it is over."""
+    patch.setattr(moves.QueueMoves, "__contains__", lambda self, token: True)
+
+
 def a_ring_takes_back_more_than_it_holds(patch: Patch) -> None:
     """Others have come while these were on their way."""
     patch.setattr(RingAgain, "applied", lambda self, event, done: None)
