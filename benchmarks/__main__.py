@@ -166,7 +166,7 @@ class Bench:
 
     def seen(self) -> None:
         if "seen" in self.workloads:
-            seen.measure(self.count(100_000), self.into, self.say)
+            seen.measure(self.count(400_000), self.into, self.say)
 
     def connections(self) -> None:
         if "connections" in self.workloads:

@@ -2,7 +2,8 @@
 
 Two clusters are there all the time, and one of them works, as in `capture.py`. That with a page has three callers who
 ask for what an open page asks for, each second, and one who scrapes metrics each second, as a process of their own.
-Then it is at rest, and looked at by nobody: how much of a core its actors take.
+Then it is at rest, and looked at by nobody: how much of a core its actors take, and how much as many actors take that
+do nothing at all, since Ray looks for signals a hundred times a second in each.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any
 
 from ..protocol.status.members import ManagementMember
 from . import manta
+from .peers.ray_actors import empty_actors
 from .results import Collection
 
-WITH, WITHOUT = "manta-seen", "manta-unseen"
+WITH, WITHOUT, EMPTY = "manta-seen", "manta-unseen", "ray-empty-actors"
 PAIRS = 6
 REST_S = 20.0
 SETTLED_S = 20.0
@@ -47,10 +49,22 @@ def measure(count: int, into: Collection, say: Callable[[str], None], pairs: int
         say("seen: at rest, with a page that nobody looks at")
         time.sleep(SETTLED_S)
         pids = list(seen.actor_pids().values())
-        before = sum(map(manta.cpu_s, pids))
-        time.sleep(REST_S)
-        used_s = sum(map(manta.cpu_s, pids)) - before
-        into.add(WITH, "seen", "rest_cpu_percent", "% of a core", 100 * used_s / REST_S)
+        into.add(WITH, "seen", "rest_cpu_percent", "% of a core", _percent(pids))
+    into.add(EMPTY, "seen", "rest_cpu_percent", "% of a core", _empty(len(pids), say))
+
+
+def _percent(pids: list[int]) -> float:
+    """Of a core: what these processes take of it in a while."""
+    before_s = sum(map(manta.cpu_s, pids))
+    time.sleep(REST_S)
+    return 100 * (sum(map(manta.cpu_s, pids)) - before_s) / REST_S
+
+
+def _empty(count: int, say: Callable[[str], None]) -> float:
+    say(f"seen: {count} empty actors at rest")
+    with empty_actors(count) as pids:
+        time.sleep(SETTLED_S)
+        return _percent(pids)
 
 
 def _page_of(cluster: Any, timeout_s: float = 20.0) -> str:

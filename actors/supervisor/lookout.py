@@ -82,12 +82,12 @@ def by_names(placement: Placement) -> ClusterStatus | None:
         LocalError: actors are there, and none says anything.
     """
     names = placement.names()
-    handles = {name: handle for name in names if (handle := placement.find(name)) is not None}
-    supervisors = sorted(filter(is_supervisor, handles), key=number_of_supervisor)
-    asked = {name: handles[name].begin("status", ASKED_S) for name in supervisors}
+    there = _found(placement, sorted(filter(is_supervisor, names), key=number_of_supervisor))
+    supervisors = list(there)
+    asked = {name: handle.begin("status", ASKED_S) for name, handle in there.items()}
     answers = _statuses(asked, SUPERVISOR_S)
     if not answers:
-        members = {name: handle for name, handle in handles.items() if name not in supervisors}
+        members = _found(placement, [name for name in names if not is_supervisor(name)])
         if not members:
             return None
         status = _by_members(members, placement, supervisors)
@@ -95,6 +95,11 @@ def by_names(placement: Placement) -> ClusterStatus | None:
         if not answers:
             return status
     return _in_office(answers)
+
+
+def _found(placement: Placement, names: list[str]) -> dict[str, Handle]:
+    """Those of that name which are there yet. A handle costs as much as a call: a page asks every second."""
+    return {name: handle for name in names if (handle := placement.find(name)) is not None}
 
 
 def _statuses(asked: Mapping[str, Any], timeout_s: float) -> dict[str, ClusterStatus]:

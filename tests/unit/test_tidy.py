@@ -74,6 +74,7 @@ PURE = PURE_STDLIB | {"lark", "msgpack", "msgspec"}
 IMPURE_CALLS = {"open", "print", "input", "__import__", "eval", "exec", "breakpoint"}
 REMOTE_IN = "actors/ray_control/placement.py"
 REMOTE_TOO = {
+    "benchmarks/peers/ray_actors.py",  # what Ray takes for an actor of anybody's that does nothing
     "benchmarks/peers/ray_queue.py",  # a peer we measure: Ray's own queue, used as its users do
     "jobs/ray_nodes.py",  # a question to each node, before Spark comes near it; makes no actor
 }
