@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import ray
 @contextmanager
 def empty_actors(count: int) -> Generator[list[int]]:
     """So many actors with an event loop, in a Ray of their own: their processes' ids."""
-    ray.init(address="local", include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    ray.init(address="local", include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     try:
         kind: Any = ray.remote(Empty)
         actors: list[Any] = [kind.options(num_cpus=0, max_concurrency=1000).remote() for _ in range(count)]
