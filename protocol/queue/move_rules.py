@@ -41,9 +41,9 @@ def move(state: _State, event: Move) -> Applied:
     """The rule of `Move`."""
     moves = state.batches.moves
     stands = moves.get(event.token, MoveProgress(0, event.last))
-    if event.broker != state.owner or event.grant != state.grant or state.fence.is_out(event.broker, event.inc):
+    if event.after != stands.after or state.fence.is_out(event.broker, event.inc):
         return Applied(effective=False)
-    if event.after != stands.after:
+    if event.ranges and (event.broker, event.grant) != (state.owner, state.grant):
         return Applied(effective=False)
     chosen = [part for first, last in pairs(event.ranges) for part in state.available.within(first, last)]
     count = sum(last - first + 1 for first, last in chosen)

@@ -5,7 +5,7 @@ that what else the queue does goes on between two of them; some batches of it ar
 it while its broker has the consume lock, as a consumer's: so nothing goes that anybody was given. How far it is stands
 in the queue's state. So an answer may come early, and the same move is asked for again, here or at another
 broker: it goes on where it was. A move that finds
-nothing is ordered as well, under the lock: behind that, what another broker chose for it is void, and "none" is true.
+nothing is ordered as well, without the lock: behind that, what another broker chose for it is void, and "none" is true.
 """
 
 from __future__ import annotations
@@ -133,16 +133,16 @@ class Moving:
         refused = stands.back > 0 and order.by == TO_QUEUE
         waits = self._state.available.at_or_after(stands.after + 1)
         moves = self._state.batches.moves
-        looked = (waits is None or waits[0] > stands.last) and order.token in moves
-        ended = looked or refused or 0 < order.count <= moved
+        nothing = waits is None or waits[0] > stands.last
+        ended = (nothing and order.token in moves) or refused or 0 < order.count <= moved
         under_way = moves.under_way(order.token)
         if ended or stands.taken - job.before >= limits.move_answered:
             if not under_way:
                 self._jobs.remove(job)
                 self._answer(job, stands, not ended)
         elif under_way < limits.move_batches:
-            job.ready = not self._lock.held
-            if self._lock.held:
+            job.ready = not self._lock.held and not nothing
+            if not job.ready:
                 self._step(job, stands, order.count - moved if order.count else limits.move_messages)
 
     def _answer(self, job: MoveJob, stands: MoveProgress, more: bool) -> None:
@@ -156,7 +156,9 @@ class Moving:
         for first, last in pairs(job.ranges):
             dispatcher.expiring.add(first, last)
         job.waits = True
-        self._lock.used()
+        if self._lock.held:
+            self._lock.used()
+        upto = max(upto, 1)  # of a queue that never had a message, too, it differs from where a move begins
         move = Move(
             order.token, self._outbox.broker, self._inc, self._lock.grant, stands.after, upto, stands.last, job.ranges,
             order.exchange, order.key, order.by,

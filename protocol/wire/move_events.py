@@ -17,7 +17,8 @@ class Move(Event, tag=20):
     A move takes as many of these events as it needs. It looks at a queue's positions once, from the first to the last
     that there was when it began, and one that does not go on where the move stands is void: whichever broker goes on
     with it, a message goes once, and no more go than were asked for. Void, too, unless `broker` holds `grant`, as of an
-    `Acquire`: what is on its way to a consumer is his.
+    `Acquire`: what is on its way to a consumer is his. Without ranges it is of any broker that finds nothing, since an
+    owner whose consumers wait at an empty queue keeps the lock: what another broker has chosen is void behind it.
 
     Attributes:
         token: of the move, drawn by its client.

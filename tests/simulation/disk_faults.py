@@ -11,6 +11,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
+from mantamq.protocol.wire.log_frames import Evicted
+
 from ..store.disks import Fault
 from .stores import RESERVE_BYTES, STALL_US
 
@@ -40,7 +42,9 @@ class DiskFaults:
         self.copies: dict[str, tuple[int, Any]] = {}
         self.waiting = ""
         self._faults = faults
+        self._armed: set[str] = set()
         stores.may_stall = self._may_stall
+        stores.world.watch(sent={Evicted: self._given_up})
 
     def ask_for(self, kind: str) -> None:
         """A fault of a disk takes part of a cluster for a good while, and nearly always something else does just then:
@@ -104,8 +108,16 @@ class DiskFaults:
         """It comes soon, or not any more: nobody else may be lost meanwhile."""
         files = self.stores.disks[broker]
         files.fail(rng.randrange(AHEAD_CALLS), fault)
+        self._armed.add(broker)
         self._faults._lasts(1_000_000)
         self.stores.world.after(1_000_000, files.heal)
+
+    def _given_up(self, source: str, target: str, frame: Evicted) -> None:
+        """A voter that is too far behind is to forget its copy just now: what has not failed yet does not any more."""
+        if frame.forget:
+            for broker in self._armed:
+                self.stores.disks[broker].heal()
+            self._armed.clear()
 
     def _stall(self, rng: random.Random) -> None:
         """The next flush of a store takes long."""

@@ -138,7 +138,7 @@ class MessageMoves:
     def _chosen(self, stream: str, event: events.Move, model: ModelQueue) -> None:
         what = self._asked[event.token]
         behind, _, taken, back = model.stands.get(event.token, (0, 0, 0, 0))
-        if event.after != behind or (event.broker, event.grant) != (model.owner, model.grant):
+        if event.after != behind or (event.ranges and (event.broker, event.grant) != (model.owner, model.grant)):
             return
         chosen = [position for position in each(event.ranges) if model.place.get(position) == "available"]
         if what["count"] and taken - back + len(chosen) > what["count"]:

@@ -401,10 +401,10 @@ class ModelQueue:
 
     def _move(self, event: events.Move) -> bool:
         behind, _, taken, back = self.stands.get(event.token, (0, 0, 0, 0))
-        if (event.broker, event.grant) != (self.owner, self.grant) or event.inc <= self.out.get(event.broker, -1):
+        if event.after != behind or event.inc <= self.out.get(event.broker, -1):
             return False
-        if event.after != behind:
-            return False
+        if event.ranges and (event.broker, event.grant) != (self.owner, self.grant):
+            return False  # who finds nothing takes nothing from the owner's consumers
         chosen = [p for p in each(event.ranges) if self.place.get(p) == "available"]
         self.stands[event.token] = event.upto, event.last, taken + len(chosen), back
         for position in chosen:

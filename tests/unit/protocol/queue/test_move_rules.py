@@ -45,6 +45,15 @@ def test_one_that_does_not_go_on_where_the_move_stands_is_void(state: QueueState
     assert state.available.flat() == [2, 2, 4, 4]
 
 
+def test_who_finds_nothing_needs_no_lock_and_ends_what_others_have_chosen(state: QueueState):
+    assert not state.apply(move(0, 4, 1, 4, grant=2)).effective
+    assert state.apply(move(0, 4, grant=2)).effective
+    assert not state.apply(move(0, 4, 1, 4)).effective
+    assert state.available.flat() == [1, 4] and state.batches.moves["t"] == MoveProgress(4, 4)
+    state.apply(Evict("b1", 1))
+    assert not state.apply(move(4, 5)).effective, "of who is out"
+
+
 def test_what_a_dead_broker_saw_to_is_an_orphan(state: QueueState):
     state.apply(move(0, 4, 1, 4))
     assert state.apply(Evict("b1", 1)).orphans == [3]

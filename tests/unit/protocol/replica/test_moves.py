@@ -70,22 +70,35 @@ def test_what_another_broker_has_chosen_is_void_behind_a_look_that_found_nothing
     (chosen,) = first.outbox.events()
     assert chosen.ranges == [came + 1, came + 1]
     second.ask()
-    assert second.answers() == [] and second.dispatcher.wants(), "none is not said before it is known everywhere"
-    second.apply(Own("b2", 2, "b1"))
-    second.moving.go_on()
+    assert second.answers() == [], "none is not said before it is known everywhere"
+    assert not second.dispatcher.wants(), "who owns an empty queue may keep it for ever"
     (nothing,) = second.outbox.events()
     assert (nothing.ranges, nothing.last) == ([], came)
-    second.apply(nothing)
+    for one in (first, second):
+        one.apply(nothing)
     assert second.answers() == [{"moved": 0, "left": 0, "more": False}]
-    first.apply(Own("b2", 2, "b1"), nothing)
     second.apply(late)
     for one in (first, second):
         one.apply(chosen)
         assert one.state.available.count == 1, "what was chosen before stays"
-        assert one.state.batches.moves["t"] == MoveProgress(came, came)
-    first.apply(Own("b1", 3, "b2"))
-    first.moving.go_on()
+        assert one.state.batches.moves["t"] == MoveProgress(max(came, 1), came)
     assert first.outbox.events() == [] and first.answers() == second.answers(), "nor is it chosen again"
+
+
+def test_who_finds_nothing_behind_what_another_broker_has_moved_says_how_much_that_was():
+    first, second = Replica("b1"), Replica("b2")
+    for one in (first, second):
+        one.apply(Own("b1", 1), Enqueue("c", [1, 1], [b"m"]))
+    first.ask()
+    (chosen,) = first.outbox.events()
+    second.state.available.remove(1, 1)
+    second.ask()
+    (nothing,) = second.outbox.events()
+    second.state.available.add(1, 1)
+    for one in (first, second):
+        one.apply(chosen, nothing)
+        assert one.state.batches.moves["t"] == MoveProgress(1, 1, 1), "void: the move stands elsewhere"
+    assert second.answers() == [], "its copies are on their way"
 
 
 def test_a_move_that_has_chosen_is_answered_without_another_look():
