@@ -25,6 +25,7 @@ from .boxes import HEADERS, Inbox, Outbox
 from .checkers import Watcher
 from .claims import Claims
 from .clients import Client, Item, Link
+from .closures import Closures
 from .conditions import Conditions
 from .credits import Credits
 from .delays import Delays, Due
@@ -207,6 +208,7 @@ class Story:
         self.idle_queues = IdleQueues(self.world, self.watch, seed)
         self.remains = Remains(self.world, self.watch, self, seed)
         self.made_names = MadeNames(self.watch, seed)
+        self.closures = Closures(self.world, seed)
         self.lifetimes = Lifetimes(self.world, self.watch)
         self.timeouts = Timeouts(self.world, self.watch)
         self.message_moves = MessageMoves(self.watch, self.deliveries.afterlife, seed)
@@ -459,6 +461,7 @@ class Story:
             self.auto_deletes.maybe(self)
             self.idle_queues.maybe(self)
             self.made_names.maybe(self)
+            self.closures.maybe(self)
             self.message_moves.maybe(self)
             self.named.maybe(self)
             self.own_queues.maybe(self)
@@ -940,6 +943,7 @@ class Story:
         self.alternates.finish()
         self.relays.finish()
         self.made_names.finish(self.requests.queues)
+        self.closures.finish(self)
         self.named.finish()
         self.lifetimes.finish()
         self.alerted.finish()
@@ -964,6 +968,7 @@ class Story:
         closed = {name: why for name, why in world.closed.items() if self.faults is None or why[0] != "unavailable"}
         # A user may come back before its old line is known to be dead, and tries members that have only just come.
         closed = {name: why for name, why in closed.items() if name not in self.ledger.lines or not _tried(why)}
+        closed = {name: why for name, why in closed.items() if not self.closures.has(name, why[1])}
         self.moves.check_closed(closed, {client.name: client.broker for client in self.clients} | self.ledger.lines)
 
     def _users_end(self) -> None:
