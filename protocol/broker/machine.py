@@ -109,10 +109,9 @@ class BrokerMachine(Acceptor):
         self.timing, self.limits, self._observers = timing, limits, observers
         self.broker, self.inc = broker, inc
         self.needs_ack, self._timer = False, 0
-        self.waits_heard = WaitsHeard(timing)
         self.lease = Lease(timing)
         self.cluster = cluster = ClusterState(broker, inc, blank, members)
-        self.keeper = cluster.keeper
+        self.keeper, self.waits_heard = cluster.keeper, WaitsHeard(self, cluster, timing)
         self.submitter = Submitter(broker, inc)
         self.requests = requests = Requests(self, self.submitter, lambda: self.transfers.settled())
         self.placement = placement = QueuePlacement(self, cluster, replicas_max, timing)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+from mantamq.protocol.broker.cluster_state import ClusterState
 from mantamq.protocol.broker.waits_heard import WaitsHeard
 from mantamq.protocol.sequencer.majorities import TOLD, Roll
 from mantamq.protocol.status.machines import BrokerStatus, SequencerStatus, WaitingStatus
 from mantamq.protocol.timing import DEFAULT_TIMING
 from mantamq.protocol.wire.client_frames import AttachSender, Transfer
+from mantamq.protocol.wire.events import DeclareQueue
+from mantamq.protocol.wire.log_frames import LogDropped
 from mantamq.protocol.wire.majority_frames import LOST, RESET, WAITS, Waiting, Waits
 from mortal_cluster import MortalCluster
+
+from tests.unit.replica_outbox import KeptOutbox
 
 
 def waiting(report: SequencerStatus | BrokerStatus) -> dict[str, WaitingStatus]:
     """What waits by a report, by queue name or "cluster"."""
     return {w.stream.rpartition("#")[0] or w.stream: w for w in report.waiting}
+
+
+def listener() -> tuple[WaitsHeard, ClusterState, KeptOutbox]:
+    outbox, cluster = KeptOutbox(), ClusterState("b1", 1, False, ["b1", "b2"])
+    return WaitsHeard(cast(Any, outbox), cluster), cluster, outbox
 
 
 def cluster_with_a_queue(**options: Any) -> MortalCluster:
@@ -180,10 +190,27 @@ def told(role: str, *streams: str) -> Waits:
 
 
 def test_a_standby_says_nothing_against_the_leader():
-    ear = WaitsHeard()
+    ear, _, _ = listener()
     ear.hear("sequencer", told("leading", "cluster", "q#1"), 1000)
     ear.hear("sequencer2", told("standby", "cluster"), 1100)
     assert len(ear.report(1200).streams) == 2
     ear.hear("sequencer2", told("standby", "cluster"), 2100)
     assert ear.report(2200).by == "sequencer2", "the leader speaks no more"
     assert ear.report(2100 + DEFAULT_TIMING.waits_kept_ms + 1).streams == ()
+
+
+def test_a_leader_that_waits_for_a_deleted_queue_hears_that_it_is():
+    """One voter died with it; the other had not heard of the deletion when the leader began, and was updated since."""
+    ear, cluster, outbox = listener()
+    cluster.wiring.apply(DeclareQueue("kept", {}), 4)
+    cluster.keeper.commit = 5
+    wait = [Waiting(id, ["b1", "b2"], 2, [], [], {"b2": 9}, 9) for id in ("cluster", "kept#4", "gone#3", "later#6")]
+    elsewhere = Waiting("other#2", ["b2", "b3"], 2, [], [], {"b2": 9}, 9)
+    ear.hear("sequencer2", Waits((1, 2), "standby", [*wait, elsewhere], 0), 1000)
+    assert outbox.take() == []
+    ear.hear("sequencer", Waits((1, 2), "leading", [*wait, elsewhere], 0), 1000)
+    assert outbox.sent == [("sequencer", LogDropped("gone#3", "b1"))]
+    cluster.keeper.blank = True
+    outbox.take()
+    ear.hear("sequencer", Waits((1, 2), "leading", wait, 0), 1000)
+    assert outbox.take() == [], "who has lost its own log knows nothing of deletions"
