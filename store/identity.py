@@ -317,8 +317,8 @@ def check_local(files: Files, directory: str) -> None:
         raise StoreError(STORE_UNUSABLE, f"{text}: name a directory on a local disk")
 
 
-def check_writable(directory: str) -> None:
-    """Whether this machine can write to a directory, or make it: asked before anything is started. Nothing is left.
+def try_directory(directory: str) -> None:
+    """Try whether this machine can write to a directory, or make it, before anything is started. Nothing is left.
 
     Raises:
         StoreError: `store-unusable`: as `open_store`.

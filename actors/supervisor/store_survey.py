@@ -16,7 +16,7 @@ import msgspec
 
 from ...protocol.errors import LocalError, StoreError
 from ...protocol.supervisor.layout import Node
-from ...store.identity import FILE, StoreIdentity, check_writable, stores_in
+from ...store.identity import FILE, StoreIdentity, stores_in, try_directory
 from ...store.shadow_files import system_files
 from ..ray_control.placement import Placement, alive_nodes, broker_nodes
 from .record import ClusterRecord
@@ -91,10 +91,10 @@ def check_here(data: str, events: str) -> None:
         LocalError: it cannot, and what to do.
     """
     if data:
-        check_writable(data)
+        try_directory(data)
     if events and "://" not in events:
         try:
-            check_writable(events)
+            try_directory(events)
         except StoreError as error:
             raise LocalError(f"events cannot be kept: {error.text} (`mantamq up --events`; off: none)") from None
 

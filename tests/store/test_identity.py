@@ -20,11 +20,11 @@ from mantamq.store.identity import (
     StoreDirectory,
     StoreIdentity,
     StoreState,
-    check_writable,
     new_life,
     open_store,
     read_identity,
     stores_in,
+    try_directory,
 )
 
 from .disks import Fault, Folder, PowerCut, SimulatedFiles, failure
@@ -355,7 +355,7 @@ def test_a_store_on_a_real_disk(tmp_path):
 
 def test_where_nothing_can_be_written_is_known_before_a_store_is_opened(tmp_path):
     for folder in (tmp_path, tmp_path / "a/b"):
-        check_writable(str(folder))
+        try_directory(str(folder))
     assert os.listdir(tmp_path) == [], "nothing is made"
     file = tmp_path / "file"
     file.touch()
@@ -365,7 +365,7 @@ def test_where_nothing_can_be_written_is_known_before_a_store_is_opened(tmp_path
         ("/proc/x/y", "/proc cannot be used"),
     ):
         with pytest.raises(StoreError, match=text):
-            check_writable(str(folder))
+            try_directory(str(folder))
 
 
 def test_a_directory_that_is_not_ours_may_have_folders_that_are(tmp_path, monkeypatch):
@@ -373,6 +373,6 @@ def test_a_directory_that_is_not_ours_may_have_folders_that_are(tmp_path, monkey
         raise PermissionError(errno.EACCES, "Permission denied", dir)
 
     monkeypatch.setattr("mantamq.store.identity.tempfile.mkdtemp", refuse)
-    check_writable(str(tmp_path))
+    try_directory(str(tmp_path))
     with pytest.raises(StoreError, match=f"{tmp_path} may not be written by user"):
-        check_writable(str(tmp_path / "data"))
+        try_directory(str(tmp_path / "data"))
