@@ -18,8 +18,8 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -159,10 +159,25 @@ def remember(**facts: Any) -> None:
     """Add facts (address, namespace, session) to the state file; None takes one out. Never a secret."""
     path = home() / "state.json"
     kept = {name: fact for name, fact in (recall() | facts).items() if fact is not None}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_text(json.dumps(kept, indent=1))
-    temporary.replace(path)
+    with _noted():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}")
+        temporary.write_text(json.dumps(kept, indent=1))
+        temporary.replace(path)
+
+
+@contextmanager
+def _noted() -> Iterator[None]:
+    """Raises:
+    LocalError: the state file cannot be changed.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise LocalError(
+            f"{home()} cannot be written ({error.strerror}), where it is noted which cluster runs: name another "
+            "directory in MANTAMQ_HOME"
+        ) from None
 
 
 def recall() -> dict[str, Any]:
@@ -183,7 +198,8 @@ def same_ray(remembered: str | None, address: str) -> bool:
 
 
 def forget() -> None:
-    (home() / "state.json").unlink(missing_ok=True)
+    with _noted():
+        (home() / "state.json").unlink(missing_ok=True)
 
 
 # ---- a head that outlives this process

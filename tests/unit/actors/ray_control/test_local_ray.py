@@ -178,3 +178,14 @@ def test_a_ray_is_the_same_by_its_port_on_loopback_or_its_own_address() -> None:
     assert same("127.0.0.1:6379", "10.0.0.9:6379") and same("10.0.0.9:6379", "10.0.0.9:6379")
     assert not same("127.0.0.1:6380", "10.0.0.9:6379") and not same("10.0.0.8:6379", "10.0.0.9:6379")
     assert not same(None, "10.0.0.9:6379") and not same("", "10.0.0.9:6379")
+
+
+def test_a_home_that_cannot_be_written_is_named_before_ray_runs(
+    machine: Machine, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.meanwhile = lambda: pytest.fail("Ray was started")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MANTAMQ_HOME", str(tmp_path / "file"))
+    for change in (local_ray.start_ray_head, lambda: local_ray.remember(namespace="two"), local_ray.forget):
+        with pytest.raises(LocalError, match=r"file cannot be written .*: name another directory in MANTAMQ_HOME"):
+            change()
