@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -167,7 +167,7 @@ def remember(**facts: Any) -> None:
 
 
 @contextmanager
-def _noted() -> Iterator[None]:
+def _noted() -> Generator[None]:
     """Raises:
     LocalError: the state file cannot be changed.
     """
