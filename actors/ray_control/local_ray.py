@@ -168,9 +168,7 @@ def remember(**facts: Any) -> None:
 
 @contextmanager
 def _noted() -> Generator[None]:
-    """Raises:
-    LocalError: the state file cannot be changed.
-    """
+    """What goes wrong with the state file, as a LocalError."""
     try:
         yield
     except OSError as error:
@@ -239,6 +237,7 @@ def start_ray_head(dashboard: bool = True, num_cpus: int | None = None, host: st
     # Written down before anything runs: a program that is killed now leaves nothing that `down` could not stop.
     forget()
     remember(address=address, auth_mode=environment["RAY_AUTH_MODE"], ray_is_ours=True)
+    _leave_on_sigterm()
     try:
         done = _ray(*command, environment=environment)
         session = _session_of(port)

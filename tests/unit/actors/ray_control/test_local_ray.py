@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -189,3 +190,14 @@ def test_a_home_that_cannot_be_written_is_named_before_ray_runs(
     for change in (local_ray.start_ray_head, lambda: local_ray.remember(namespace="two"), local_ray.forget):
         with pytest.raises(LocalError, match=r"file cannot be written .*: name another directory in MANTAMQ_HOME"):
             change()
+
+
+def test_a_starter_that_is_asked_to_end_leaves_no_ray(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[int, Any] = {signal.SIGTERM: signal.SIG_DFL}
+    monkeypatch.setattr(signal, "getsignal", asked.get)
+    monkeypatch.setattr(signal, "signal", asked.__setitem__)
+    machine.meanwhile = lambda: asked[signal.SIGTERM](signal.SIGTERM, None)
+    with pytest.raises(SystemExit) as ended:
+        local_ray.start_ray_head()
+    assert ended.value.code == 143
+    assert (machine.session, local_ray.recall()) == ("", {})
