@@ -13,6 +13,7 @@ import errno
 import os
 import re
 import socket
+import tempfile
 import threading
 from enum import Enum
 from typing import Any
@@ -314,6 +315,23 @@ def check_local(files: Files, directory: str) -> None:
     if kind in NETWORK:
         text = f"{directory} is on a network file system ({kind}), whose locks and flushes do not hold"
         raise StoreError(STORE_UNUSABLE, f"{text}: name a directory on a local disk")
+
+
+def try_directory(directory: str) -> None:
+    """Try whether this machine can write to a directory, or make it, before anything is started. Nothing is left.
+
+    Raises:
+        StoreError: `store-unusable`: as `open_store`.
+    """
+    there = directory
+    try:
+        while not os.path.lexists(there):
+            there = os.path.dirname(there)
+        os.rmdir(tempfile.mkdtemp(prefix=".may-write-", dir=there))
+    except OSError as error:
+        if isinstance(error, PermissionError) and there == directory:
+            return  # the brokers' folders in it may be ours
+        raise unusable(OSError(error.errno, error.strerror), there) from None
 
 
 def unusable(error: OSError, folder: str) -> StoreError:

@@ -14,7 +14,9 @@ unknown reach: the shell stops for good (`on_failure`), and the cluster treats t
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -177,7 +179,9 @@ class Shell:
         try:
             server = await self._loop.create_server(factory, host, port, backlog=1024)
         except OSError as error:
-            raise LocalError(f"{self.own.name} cannot listen on {host}:{port}: {error}; choose another port") from None
+            foreign = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+            todo = "bind an address of this machine (--bind, bind=)" if foreign else "choose another port"
+            raise LocalError(f"{self.own.name} cannot listen on {host}:{port}: {error}; {todo}") from None
         address = f"{host}:{server.sockets[0].getsockname()[1]}"
         self._keep(server)
         return address

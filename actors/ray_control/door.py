@@ -22,6 +22,7 @@ from ...protocol.errors import LocalError
 
 MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 KNOCK_S = 3.0
+_NONE_HERE = "there is no Ray on this machine: start one with `mantamq up`, or name one (host:port)"
 
 
 class NoRay(LocalError):
@@ -49,10 +50,12 @@ def knock(address: str) -> str:
         NoRay: there is none.
         RayRefused: it is no Ray, or takes others only.
     """
+    noted = ""
     if address == "auto":
-        address = os.environ.get("RAY_ADDRESS") or read_ray_address() or ""
+        noted = "" if os.environ.get("RAY_ADDRESS") else read_ray_address() or ""
+        address = os.environ.get("RAY_ADDRESS") or noted
         if not address:
-            raise NoRay("there is no Ray on this machine: start one with `mantamq up`, or name one (host:port)")
+            raise NoRay(_NONE_HERE)
     if "://" in address:
         raise RayRefused(
             f"{address!r} is an address of Ray Client, which cannot carry a cluster: run the program on a node of that "
@@ -66,6 +69,8 @@ def knock(address: str) -> str:
     try:
         socket.create_connection((host.strip("[]"), int(port)), KNOCK_S).close()
     except (OSError, OverflowError) as error:
+        if noted:  # by Ray itself, which does not take back what it has noted of one that is gone
+            raise NoRay(f"{_NONE_HERE}; the last one here was at {noted} ({error})") from None
         raise NoRay(f"there is no Ray cluster at {address!r} ({error}): start one with `mantamq up`") from None
     code = _ask(address)
     if code is grpc.StatusCode.UNAUTHENTICATED and MODE not in os.environ and has_token():

@@ -18,8 +18,8 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -159,10 +159,23 @@ def remember(**facts: Any) -> None:
     """Add facts (address, namespace, session) to the state file; None takes one out. Never a secret."""
     path = home() / "state.json"
     kept = {name: fact for name, fact in (recall() | facts).items() if fact is not None}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_text(json.dumps(kept, indent=1))
-    temporary.replace(path)
+    with _noted():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}")
+        temporary.write_text(json.dumps(kept, indent=1))
+        temporary.replace(path)
+
+
+@contextmanager
+def _noted() -> Generator[None]:
+    """What goes wrong with the state file, as a LocalError."""
+    try:
+        yield
+    except OSError as error:
+        raise LocalError(
+            f"{home()} cannot be written ({error.strerror}), where it is noted which cluster runs: name another "
+            "directory in MANTAMQ_HOME"
+        ) from None
 
 
 def recall() -> dict[str, Any]:
@@ -183,7 +196,8 @@ def same_ray(remembered: str | None, address: str) -> bool:
 
 
 def forget() -> None:
-    (home() / "state.json").unlink(missing_ok=True)
+    with _noted():
+        (home() / "state.json").unlink(missing_ok=True)
 
 
 # ---- a head that outlives this process
@@ -223,6 +237,7 @@ def start_ray_head(dashboard: bool = True, num_cpus: int | None = None, host: st
     # Written down before anything runs: a program that is killed now leaves nothing that `down` could not stop.
     forget()
     remember(address=address, auth_mode=environment["RAY_AUTH_MODE"], ray_is_ours=True)
+    _leave_on_sigterm()
     try:
         done = _ray(*command, environment=environment)
         session = _session_of(port)

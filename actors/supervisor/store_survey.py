@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from ...protocol.errors import StoreError
+from ...protocol.errors import LocalError, StoreError
 from ...protocol.supervisor.layout import Node
-from ...store.identity import FILE, StoreIdentity, stores_in
+from ...store.identity import FILE, StoreIdentity, stores_in, try_directory
 from ...store.shadow_files import system_files
 from ..ray_control.placement import Placement, alive_nodes, broker_nodes
 from .record import ClusterRecord
@@ -82,6 +82,21 @@ class StoreSurvey:
             self._placement.ask_nodes, [node.id for node in nodes], look_into, directory, timeout_s=ASK_S
         )
         return sorted_out([(node, said[node.id]) for node in nodes if node.id in said])
+
+
+def check_here(data: str, events: str) -> None:
+    """Whether this machine can write where stores and events are to be kept, "" for nowhere.
+
+    Raises:
+        LocalError: it cannot, and what to do.
+    """
+    if data:
+        try_directory(data)
+    if events and "://" not in events:
+        try:
+            try_directory(events)
+        except StoreError as error:
+            raise LocalError(f"events cannot be kept: {error.text} (`mantamq up --events`; off: none)") from None
 
 
 def look_into(directory: str) -> dict[str, Any]:

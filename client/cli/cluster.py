@@ -141,7 +141,7 @@ def up(
     _refuse_another(own := not address, namespace, token)
     table = events or _events()
     with err.status("starting") as progress:
-        address = address or _begin_ray(progress, namespace)
+        address = address or _begin_ray(progress, namespace, store.data, table)
         try:
             cluster = start_cluster(
                 brokers=brokers, address=address, namespace=namespace, detached=True, token=token, slice_ms=slice_ms,
@@ -168,11 +168,13 @@ def _log_as(format: str, level: str, namespace: str, token: str) -> None:
     set_up(logs, "mantamq up", [token])
 
 
-def _begin_ray(progress: Status, namespace: str) -> str:
-    """A Ray of our own; returns its address."""
-    from ...actors.cluster import start_ray_head
+def _begin_ray(progress: Status, namespace: str, data: str, table: str) -> str:
+    """A Ray of our own; returns its address. It runs here, so what cannot be written here is told before."""
+    from ...actors.cluster import start_ray_head, store_directory
     from ...actors.ray_control import local_ray
+    from ...actors.supervisor.store_survey import check_here
 
+    check_here(data, "" if table == "off" else store_directory(table))
     progress.update("starting Ray")
     address = start_ray_head()
     local_ray.remember(namespace=namespace)
@@ -238,6 +240,7 @@ def down(
     """Stop the cluster, and Ray too if `up` started it. What is not in durable queues is gone."""
     from ...actors.cluster import NotThere, stop_ray_head
     from ...actors.ray_control import local_ray
+    from ...actors.ray_control.door import NoRay
 
     known = local_ray.recall()
     # The state file is of one Ray only: stopping a cluster in another must not make us forget one that runs.
@@ -256,7 +259,8 @@ def down(
         if not ours or not by_name:
             raise
         if local_ray.head_processes():
-            loss = f"the cluster cannot be asked what is in it ({error}), its Ray is stopped with all there is"
+            why = "its Ray does not answer" if isinstance(error, NoRay) else error
+            loss = f"the cluster cannot be asked what is in it ({why}), its Ray is stopped with all there is"
     if cluster is not None:
         meant(cluster, address, "This would stop")
         loss = contents(cluster)

@@ -24,6 +24,7 @@ from mantamq.store.identity import (
     open_store,
     read_identity,
     stores_in,
+    try_directory,
 )
 
 from .disks import Fault, Folder, PowerCut, SimulatedFiles, failure
@@ -350,3 +351,28 @@ def test_a_store_on_a_real_disk(tmp_path):
     store.release()
     assert sorted(os.listdir(tmp_path / "data/b1")) == ["lock", "store.json"]
     assert open_store(files, f"{tmp_path}/data", "b1").identity.life == life
+
+
+def test_where_nothing_can_be_written_is_known_before_a_store_is_opened(tmp_path):
+    for folder in (tmp_path, tmp_path / "a/b"):
+        try_directory(str(folder))
+    assert os.listdir(tmp_path) == [], "nothing is made"
+    file = tmp_path / "file"
+    file.touch()
+    for folder, text in (
+        (file, f"{file} is not a directory"),
+        (file / "sub", f"{file} is not a directory"),
+        ("/proc/x/y", "/proc cannot be used"),
+    ):
+        with pytest.raises(StoreError, match=text):
+            try_directory(str(folder))
+
+
+def test_a_directory_that_is_not_ours_may_have_folders_that_are(tmp_path, monkeypatch):
+    def refuse(prefix: str, dir: str) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied", dir)
+
+    monkeypatch.setattr("mantamq.store.identity.tempfile.mkdtemp", refuse)
+    try_directory(str(tmp_path))
+    with pytest.raises(StoreError, match=f"{tmp_path} may not be written by user"):
+        try_directory(str(tmp_path / "data"))

@@ -38,6 +38,7 @@ from mantamq.protocol.sequencer.machine import SequencerMachine
 from mantamq.protocol.status.cluster import ClusterStatus
 from mantamq.protocol.timing import Timing
 from msgspec import UNSET
+from msgspec.structs import replace
 
 HERE = "127.0.0.1"
 LIMITS = Limits(message_bytes=5000)
@@ -135,6 +136,14 @@ async def test_a_broker_that_comes_back_takes_another_port_where_its_own_is_take
     assert actor.addresses["clients"] != f"{HERE}:{taken}"
     server.close()
     await actor.stop()
+
+
+async def test_an_address_of_another_machine_is_not_mended_by_another_port() -> None:
+    config = broker()
+    elsewhere = replace(config, member=replace(config.member, bind="203.0.113.9"))
+    with pytest.raises(LocalError, match="bind an address of this machine") as refused:
+        await BrokerNode("b1").start(elsewhere, lambda broker: None)
+    assert "another port" not in str(refused.value)
 
 
 async def test_a_tap(tmp_path: Path) -> None:

@@ -103,6 +103,18 @@ def test_what_is_no_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         door.knock(f"127.0.0.1:{port}")
 
 
+def test_a_ray_that_has_ended_here_is_none_that_anybody_has_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        gone = f"127.0.0.1:{free.getsockname()[1]}"
+    monkeypatch.setattr(door, "read_ray_address", lambda: gone)
+    with pytest.raises(door.NoRay, match=f"no Ray on this machine: start one .*; the last one here was at {gone}"):
+        door.knock("auto")
+    monkeypatch.setenv("RAY_ADDRESS", gone)
+    with pytest.raises(door.NoRay, match=f"no Ray cluster at '{gone}'"):
+        door.knock("auto")
+
+
 @pytest.mark.parametrize("address, word", [
     ("ray://127.0.0.1:10001", "Ray Client"), ("http://127.0.0.1:8265", "Ray Client"), ("127.0.0.1", "host:port"),
     ("somewhere:", "host:port"),

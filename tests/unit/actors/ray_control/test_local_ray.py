@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -178,3 +179,25 @@ def test_a_ray_is_the_same_by_its_port_on_loopback_or_its_own_address() -> None:
     assert same("127.0.0.1:6379", "10.0.0.9:6379") and same("10.0.0.9:6379", "10.0.0.9:6379")
     assert not same("127.0.0.1:6380", "10.0.0.9:6379") and not same("10.0.0.8:6379", "10.0.0.9:6379")
     assert not same(None, "10.0.0.9:6379") and not same("", "10.0.0.9:6379")
+
+
+def test_a_home_that_cannot_be_written_is_named_before_ray_runs(
+    machine: Machine, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.meanwhile = lambda: pytest.fail("Ray was started")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MANTAMQ_HOME", str(tmp_path / "file"))
+    for change in (local_ray.start_ray_head, lambda: local_ray.remember(namespace="two"), local_ray.forget):
+        with pytest.raises(LocalError, match=r"file cannot be written .*: name another directory in MANTAMQ_HOME"):
+            change()
+
+
+def test_a_starter_that_is_asked_to_end_leaves_no_ray(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[int, Any] = {signal.SIGTERM: signal.SIG_DFL}
+    monkeypatch.setattr(signal, "getsignal", asked.get)
+    monkeypatch.setattr(signal, "signal", asked.__setitem__)
+    machine.meanwhile = lambda: asked[signal.SIGTERM](signal.SIGTERM, None)
+    with pytest.raises(SystemExit) as ended:
+        local_ray.start_ray_head()
+    assert ended.value.code == 143
+    assert (machine.session, local_ray.recall()) == ("", {})

@@ -21,6 +21,7 @@ import typer
 from fake_broker import FakeBroker
 from made_up_status import actors, report
 from mantamq.actors.ray_control import local_ray
+from mantamq.actors.ray_control.door import NoRay
 from mantamq.client import connect
 from mantamq.client.cli import app, doctor
 from mantamq.client.cli.wiring import _rates, pairs
@@ -147,6 +148,36 @@ def test_what_cannot_be_started_is_said_before_anything_is(run: Run, monkeypatch
     ran = run("up", "--events", "/tmp/events")
     assert ran.code == 1 and "pyarrow and fsspec" in ran.err and "'mantamq[events]'" in ran.err
     assert "--events off" in ran.err and ran.err.count("\n") == 1
+
+
+def test_what_cannot_be_written_is_said_before_ray_is_started(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setattr("mantamq.actors.cluster.start_ray_head", lambda: pytest.fail("Ray was started"))
+    monkeypatch.setattr("mantamq.actors.process_logs.set_up", lambda *how: None)  # it would be this process's
+    file = tmp_path / "file"
+    file.touch()
+    ran = run("up", "--events", "off", "--data", file / "sub")
+    assert (ran.code, ran.err) == (
+        1,
+        f"mantamq: {file} is not a directory: name one, or a path where there is nothing yet\n",
+    )
+    ran = run("up", "--memory", "--events", file)
+    assert ran.code == 1 and f"events cannot be kept: {file} is not a directory" in ran.err and "--events" in ran.err
+
+
+def test_a_ray_of_ours_that_does_not_answer_is_not_to_be_started_by_down(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: object) -> None:
+        raise NoRay("there is no Ray cluster at '127.0.0.1:1': start one with `mantamq up`")
+
+    monkeypatch.setattr("mantamq.actors.cluster.find_cluster", silent)
+    monkeypatch.setattr("mantamq.actors.ray_control.local_ray.head_processes", lambda: [1])
+    local_ray.remember(address="127.0.0.1:1", session="session_1", namespace="mantamq", ray_is_ours=True)
+    ran = run("down")
+    assert ran.code == 1 and "its Ray does not answer" in ran.err and "--yes" in ran.err
+    assert "`mantamq up`" not in ran.err
 
 
 def test_trouble_is_one_line_and_code_1(at: Run, run: Run) -> None:
