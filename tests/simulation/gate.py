@@ -396,7 +396,9 @@ UNFOUND = frozenset(
         "the_alternate_of_an_alternate_is_not_asked",
         "the_next_one_does_not_wait_for_what_was_held",
         "the_reserve_is_spent_on_bodies",
+        "what_goes_to_the_alternate_holds_its_group",
         "what_is_behind_what_is_undeliverable_is_passed_over",
+        "who_comes_back_goes_on_in_another_queue_of_the_name",
         "who_has_just_left_held_nothing",
         "who_is_behind_is_never_given_up",
     }
@@ -423,6 +425,7 @@ def find(name: str, budget: int = BUDGET) -> Found:
     """Plant a bug and look for it."""
     plant, faulty = PLANTED[name]
     with pytest.MonkeyPatch.context() as focus, pytest.MonkeyPatch.context() as patch:
+        focus.setattr(closures, "STORIES", 0.0)  # so that other bugs are found in the stories where they were
         for module, share, value in FOCUS.get(name, ()):
             focus.setattr(module, share, value)
         plant(patch)
