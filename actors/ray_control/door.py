@@ -52,8 +52,9 @@ def knock(address: str) -> str:
     """
     noted = ""
     if address == "auto":
-        noted = "" if os.environ.get("RAY_ADDRESS") else read_ray_address() or ""
-        address = os.environ.get("RAY_ADDRESS") or noted
+        given = os.environ.get("RAY_ADDRESS")
+        noted = "" if given else read_ray_address() or ""
+        address = given or noted
         if not address:
             raise NoRay(_NONE_HERE)
     if "://" in address:

@@ -89,7 +89,7 @@ class Closures:
             self._heard[target.partition("~")[0]] = target
 
     def finish(self, story: Story) -> None:
-        """At rest: who has heard it is gone, and was told what for."""
+        """At rest: who has heard it is gone, and has not come back."""
         for user in story.users:
             line = self._heard.get(user.name)
             if line is not None and not user.over:
