@@ -3,9 +3,9 @@
 A move is many events of bounded size (`wire/move_events.py`), each a look at the next messages by their selector, so
 that what else the queue does goes on between two of them; some batches of it are on their way at a time. A replica does
 it while its broker has the consume lock, as a consumer's: so nothing goes that anybody was given. How far it is stands
-in the queue's state. So an answer may come early, and the same move is asked for again, here or at another
-broker: it goes on where it was. A move that finds
-nothing is ordered as well, without the lock: behind that, what another broker chose for it is void, and "none" is true.
+in the queue's state. So an answer may come early, and the same move is asked for again, here or at another broker: it
+goes on where it was. A move that finds nothing is ordered as well, without the lock: behind that, what another broker
+chose for it is void, and "none" is true.
 """
 
 from __future__ import annotations
