@@ -30,6 +30,9 @@ class Resumes:
         # The same of those that have left, and when, counted in frames: they were others' for who had come before.
         self._left: dict[tuple[str, str, int], int] = {}
         self._frames = 0
+        # (broker, queue, acquisition, position) -> when it was given last: what a consumer says it held it had before it
+        # came, so what is given later under those numbers is of a later incarnation, and another's.
+        self._when: dict[tuple[str, str, int, int], int] = {}
         # (replica, queue) -> (acquisition, position) that were accepted there before their consumer left: on their way.
         self._accepted: dict[tuple[str, str], set[tuple[int, int]]] = {}
         arrived = {Consume: self._comes, Cancel: self._leaves, Settle: self._settles}
@@ -59,6 +62,11 @@ class Resumes:
 
     def _given(self, source: str, target: str, frame: Deliver) -> None:
         self._of[source, frame.queue, frame.acquisition] = frame.sub
+        self._frames += 1
+        if frame.acquisition:
+            for n in range(0, len(frame.ranges), 2):
+                for position in range(frame.ranges[n], frame.ranges[n + 1] + 1):
+                    self._when[source.split(".")[0], frame.queue, frame.acquisition, position] = self._frames
         if (source, frame.sub) not in self._came:
             return
         since_us, behind, consume = self._came.pop((source, frame.sub))  # from then on it is served
@@ -73,6 +81,8 @@ class Resumes:
             for acquisition, position in each_run(runs):
                 place = model.place.get(position)
                 key = source, frame.queue, acquisition
+                if self._when.get((broker, frame.queue, acquisition, position), 0) > behind:
+                    continue
                 if source.startswith(broker + ".") and (key in self._of or self._left.get(key, 0) > behind):
                     continue
                 if source.startswith(broker + ".") and (acquisition, position) in accepted:
