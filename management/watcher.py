@@ -15,6 +15,9 @@ from .view import ManagementView, Row, Sample
 
 WATCHED_S, QUIET_S = 1.0, 10.0
 """From look to look: while somebody watches, and else."""
+MEMBERS_S = 2.0
+"""Members are asked how they are at most so often: each of them is asked alone, and answers beside its work. What moves
+each second, queues, connections and locks, the brokers tell in one answer."""
 WATCHED_FOR_S = 15.0
 SHARE = 0.05
 """Looks take this part of the time at most: a large cluster is looked at less often, but after ten seconds anyway, for
@@ -56,9 +59,10 @@ class Watcher:
         self._watched_s = -WATCHED_FOR_S
         self._wanted = asyncio.Event()
         self._next_s = 0.0
-        self._took_s = 0.0
+        self._took_s = 0.0, 0.0  # of the last two looks that asked members
         self._looking = asyncio.Lock()
         self._began_s = -WATCHED_FOR_S
+        self._members_s = -MEMBERS_S
         self._asked_for: asyncio.Task[None] | None = None
         self.looks = 0
 
@@ -69,7 +73,7 @@ class Watcher:
 
     async def fresh(self) -> None:
         """Somebody looks, and is to see what is so now: wait for a look where the last one is older than a second, but
-        not for long, and not where looks take so long that they are rare."""
+        not for long, and not where looks take so long that they are rare. How members are is older by a second more."""
         self.watched()
         now_s = self._clock()
         if now_s - self._began_s < WATCHED_S or now_s < self._next_s:
@@ -93,9 +97,14 @@ class Watcher:
     async def _look(self) -> None:
         began_s = self._began_s = self._clock()
         troubles: dict[str, str] = {}
-        status, statistics = await asyncio.gather(
-            self._asked("status", self._status, troubles), self._asked("statistics", self._statistics, troubles)
-        )
+        members = began_s - self._members_s > MEMBERS_S - WATCHED_S / 2
+        asked = [self._asked("statistics", self._statistics, troubles)]
+        if members:
+            asked.append(self._asked("status", self._status, troubles))
+            self._members_s = began_s
+        statistics, status, *_ = (*await asyncio.gather(*asked), None)
+        if "status" in troubles:
+            self._members_s = -MEMBERS_S  # whoever was not heard is asked at each look
         ended_s = self._clock()
         self._view.take(Sample(ended_s, time.time(), status, statistics or {}, troubles))
         self.looks += 1
@@ -103,8 +112,9 @@ class Watcher:
             self._looked()
         except Exception:
             log.exception("what was seen could not be told on")
-        before_s, self._took_s = self._took_s, ended_s - began_s
-        self._next_s = ended_s + min(min(before_s, self._took_s) * (1 / SHARE - 1), QUIET_S)
+        if members:
+            self._took_s = self._took_s[1], ended_s - began_s
+        self._next_s = ended_s + min(min(self._took_s) * (1 / SHARE - 1), QUIET_S)
 
     async def _asked(self, what: str, ask: Callable[[], Awaitable[Any]], troubles: dict[str, str]) -> Any:
         try:

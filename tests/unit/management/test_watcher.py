@@ -69,6 +69,31 @@ async def test_somebody_watches_and_it_looks_each_second_for_some_seconds(monkey
     assert 14 <= await looks_in(15, one, clock, monkeypatch) <= 16
 
 
+async def test_members_are_asked_every_other_second_and_each_time_while_one_is_not_heard(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    clock, asked, heard = Clock(), list[float](), [True]
+
+    async def status() -> Any:
+        asked.append(clock.now_s)
+        if not heard[0]:
+            raise Unavailable("brokers came and went")
+        return made.report(made.actors())
+
+    one = watching(clock, status=status)
+    one.watched()
+    looks = await looks_in(14, one, clock, monkeypatch)
+    assert looks >= 13
+    assert len(asked) == (looks + 1) // 2
+
+    asked.clear()
+    heard[0] = False
+    one.watched()
+    more = await looks_in(14, one, clock, monkeypatch) - looks
+    assert more >= 13
+    assert len(asked) in (more - 1, more), "but perhaps the first, just after one that was heard"
+
+
 async def test_looks_that_take_long_are_rare(monkeypatch: pytest.MonkeyPatch):
     clock = Clock()
     one = watching(clock, look_s=0.2)
