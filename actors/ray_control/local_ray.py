@@ -15,7 +15,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Generator, Iterable
@@ -28,7 +27,7 @@ import ray
 from ray.exceptions import RayError
 
 from ...protocol.errors import LocalError
-from . import door, helpers, lasting_thread
+from . import door, helpers, lasting_thread, sigterm
 
 log = logging.getLogger(__name__)
 
@@ -51,19 +50,19 @@ def start_local(namespace: str, num_cpus: int | None) -> None:
     """Start a fresh Ray in this process and join it."""
     for name, value in (_ENVIRONMENT | java_on_path(dict(os.environ))).items():
         os.environ.setdefault(name, value)
-    _leave_on_sigterm()
     _no_tips()
-    lasting_thread.call(
-        ray.init,
-        address="local",
-        namespace=namespace,
-        num_cpus=num_cpus,
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        logging_level=logging.ERROR,
-        log_to_driver=False,
-        undo=ray.shutdown,
-    )
+    with sigterm.kept():
+        lasting_thread.call(
+            ray.init,
+            address="local",
+            namespace=namespace,
+            num_cpus=num_cpus,
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE_BYTES,
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+            undo=ray.shutdown,
+        )
     node = ray.nodes()[0]
     helpers.give_way(_processes(_session_in(node["RayletSocketName"]), ray.get_runtime_context().gcs_address))
 
@@ -104,13 +103,6 @@ def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None
             pass
 
 
-def _leave_on_sigterm() -> None:
-    """As `ray.init` does in the main thread: a program that is asked to end runs its `finally` and exit handlers. One
-    that has its own way to be asked keeps it."""
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-
-
 def _no_tips() -> None:
     """Ray before 2.60 tells a program that joins it, as a warning, how accelerators are going to be shared out."""
     warnings.filterwarnings("ignore", "Tip: In future versions of Ray", FutureWarning)
@@ -141,7 +133,8 @@ def join(address: str, namespace: str) -> None:
     address = door.knock(address)
     _no_tips()
     try:
-        ray.init(address=address, namespace=namespace, logging_level=logging.ERROR, log_to_driver=False)
+        with sigterm.kept():
+            ray.init(address=address, namespace=namespace, logging_level=logging.ERROR, log_to_driver=False)
     except (OSError, RuntimeError, ValueError, RayError) as error:
         said = " ".join(str(error).split())
         raise door.RayRefused(f"the Ray at {address} does not take this program: {said}") from None
@@ -237,7 +230,7 @@ def start_ray_head(dashboard: bool = True, num_cpus: int | None = None, host: st
     # Written down before anything runs: a program that is killed now leaves nothing that `down` could not stop.
     forget()
     remember(address=address, auth_mode=environment["RAY_AUTH_MODE"], ray_is_ours=True)
-    _leave_on_sigterm()
+    sigterm.leave()
     try:
         done = _ray(*command, environment=environment)
         session = _session_of(port)
