@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ from ..sync.sync import Connection, connect
 from .sheets import Sheet
 
 PORT_S = 2.0
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as of a shell's commands."""
 out = Console()
 err = Console(stderr=True)
 EXTRA_OF = {
@@ -251,11 +254,24 @@ def size(text: str) -> int:
 
 
 def run(app: typer.Typer) -> NoReturn:
-    """Run the command line. What goes wrong is one line: exit code 1, or 2 for wrong arguments, 130 after Ctrl-C."""
+    """Run the command line. What goes wrong is one line: exit code 1, or 2 for wrong arguments, 130 after Ctrl-C. One
+    that is asked to end (SIGTERM) ends as after Ctrl-C, with 143."""
+    asked: list[int] = []
+
+    def end(number: int, frame: object) -> None:
+        asked.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
     try:
         _run(app)
+    except SystemExit as ended:
+        if asked and ended.code == INTERRUPTED:
+            sys.exit(128 + asked[0])
+        raise
     finally:
         leave_ray()
+        signal.signal(signal.SIGTERM, before)
 
 
 def leave_ray() -> None:
@@ -296,8 +312,8 @@ def _run(app: typer.Typer) -> NoReturn:
         err.print(f"{where}: {text} (`{where} --help`)", style="red", highlight=False, markup=False, soft_wrap=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        code = 130
-    if code == 130:
+        code = INTERRUPTED
+    if code == INTERRUPTED:
         err.print("mantamq: interrupted", style="yellow", highlight=False)
     sys.exit(code)
 

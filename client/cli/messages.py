@@ -21,7 +21,7 @@ from ...protocol.ranges import size
 from ..errors import Empty, MantaError, NotAllowed, NotFound, ResourceLimitExceeded, Unroutable
 from ..message import Message
 from ..sync.sync import Sender
-from .console import Broker, Json, Token, connection, err, nobody_reads, say
+from .console import INTERRUPTED, Broker, Json, Token, connection, err, nobody_reads, say
 from .wiring import pairs
 
 BATCH = 256
@@ -209,7 +209,7 @@ def receive(
             nobody_reads()
             raise typer.Exit(1) from None
         if interrupted:
-            raise typer.Exit(130)
+            raise typer.Exit(INTERRUPTED)
     if count and got < count:
         raise RuntimeError(f"{got} of {count} messages came; none for {timeout:g} s")
 

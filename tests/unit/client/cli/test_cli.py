@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -243,6 +244,17 @@ def test_ctrl_c_is_one_line_and_code_130(run: Run, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("mantamq.client.cli.wiring.connection", pressed)
     assert run("queue", "list") == Ran(130, "", "mantamq: interrupted\n")
+
+
+def test_who_is_asked_to_end_ends_as_after_ctrl_c_with_a_code_of_its_own(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("mantamq.client.cli.wiring.connection", asked)
+    assert run("queue", "list") == Ran(143, "", "mantamq: interrupted\n")
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, "it was this command's"
 
 
 @pytest.mark.parametrize("error", [None, LocalError("no"), KeyboardInterrupt()], ids=["well", "trouble", "ctrl-c"])

@@ -14,7 +14,8 @@ from mantamq.client import connect
 
 
 @pytest.mark.timeout(90)
-def test_ctrl_c_is_one_line_and_nothing_stays() -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_is_one_line_and_nothing_stays(number: signal.Signals, code: int) -> None:
     with FakeBroker() as broker:
         command = [sys.executable, "-m", "mantamq", "perftest", "--count", "100000000", "-b", broker.address]
         process = subprocess.Popen(
@@ -24,12 +25,15 @@ def test_ctrl_c_is_one_line_and_nothing_stays() -> None:
         try:
             while "msg/s" not in process.stdout.readline():  # they are at work
                 assert process.poll() is None
-            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+            if number == signal.SIGINT:
+                os.killpg(process.pid, number)  # as a terminal does: to all of them
+            else:
+                process.send_signal(number)
             _, errors = process.communicate(timeout=30)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-        assert process.returncode == 130
+        assert process.returncode == code
         assert errors == "mantamq: interrupted\n"
         with connect(broker.address) as connection:
             assert connection.queues() == []
