@@ -69,8 +69,13 @@ def definitions_export(
         return
     _write(Path(file), text_of(document))
     counts = {name: len(document[name]) for name in FIELDS if name in document}
-    what = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    what = ", ".join(f"{count:,} {name if count != 1 else _one_of(name)}" for name, count in counts.items())
     say(f"{what} written to {file}", {"file": file, **counts}, as_json)
+
+
+def _one_of(names: str) -> str:
+    """The word for one of several."""
+    return names.removesuffix("s") if not names.endswith("ies") else names.removesuffix("ies") + "y"
 
 
 def _write(path: Path, text: str) -> None:

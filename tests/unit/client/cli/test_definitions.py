@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -437,6 +438,13 @@ def test_a_file_is_replaced_as_a_whole(
     ran = at("export", "-f", "link.json")
     assert ran.out == "9 exchanges, 20 queues, 16 bindings written to link.json\n"
     assert (tmp_path / "link.json").is_symlink() and (tmp_path / "real.json").read_text() == at("export").out
+
+
+def test_one_of_a_kind_is_told_as_one(cluster: FakeBroker, at: Run) -> None:
+    with connect(cluster.address) as connection:
+        connection.declare_queue("q")
+        connection.add_policy("p", "^q", max_count=5)
+    assert re.search(r", 1 policy, .*1 queue, ", at("export", "-f", "one.json").out)
 
 
 def test_to_a_device_it_is_written_as_it_is(at: Run) -> None:
