@@ -24,7 +24,7 @@ from ..protocol.limits import DEFAULT
 from ..protocol.status.cluster import ClusterStatus
 from ..protocol.status.machines import BrokerStatus
 from .config import ClusterBook, ClusterConfig, EventsConfig, LogConfig, ManagementConfig, StoreConfig, chosen_limits
-from .ray_control import bound, door, local_ray
+from .ray_control import bound, door, listening, local_ray
 from .ray_control.local_ray import start_ray_head, stop_ray_head
 from .ray_control.placement import SUPERVISOR, Placement, alive_nodes, broker_nodes, queue_actors
 from .ray_control.ray_handles import ActorGone, Handle
@@ -371,7 +371,7 @@ def start_cluster(
     )  # fmt: skip
     config.check(max(BROKERS, wait_for) if brokers is None else brokers)
     placement = _placement(namespace, log_format, log_level)
-    owns_ray = _in_ray(address, namespace, num_cpus, say := progress or (lambda text: None))
+    owns_ray = _in_ray(address, namespace, num_cpus, bind, say := progress or (lambda text: None))
     config = _fitting(config, bind is None and owns_ray, queue_actors_max is None, brokers or BROKERS)
     try:
         if not (not owns_ray and address != "local" if detached is None else detached):
@@ -415,13 +415,17 @@ def _fitting(config: ClusterConfig, local: bool, chosen_here: bool, brokers: int
     return replace(config, queue_actors_max=queue_actors(brokers, alive_nodes())) if chosen_here else config
 
 
-def _in_ray(address: str | None, namespace: str, num_cpus: int | None, say: Callable[[str], None]) -> bool:
+def _in_ray(
+    address: str | None, namespace: str, num_cpus: int | None, bind: str | None, say: Callable[[str], None]
+) -> bool:
     """Have this program in a Ray; whether it was started for it."""
     if ray.is_initialized():
         return False
     if address != "local":
         local_ray.join(_address(address), namespace)
         return False
+    if bind:
+        listening.check_bind(bind)
     say("starting Ray")
     local_ray.start_local(namespace, num_cpus)
     return True

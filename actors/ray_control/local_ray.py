@@ -10,15 +10,13 @@ import importlib.util
 import json
 import logging
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ from ray.exceptions import RayError
 
 from ...protocol.errors import LocalError
 from . import door, helpers, lasting_thread, sigterm
+from .listening import free_port
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +39,6 @@ _ENVIRONMENT = {
     # Ray expects a worker per core to start at a time, and warns on the user's terminal about our twenty.
     "RAY_worker_maximum_startup_concurrency": "32",
 }
-WORKER_PORTS_END = 20_000
-"""Ray gives its workers ports below this."""
-PORT_TRIES = 50
 _SPARED = ("/raylet", "agent.py", "agent/main.py")
 
 
@@ -283,29 +279,6 @@ def _ray(*words: str, environment: dict[str, str]) -> subprocess.CompletedProces
     except subprocess.TimeoutExpired:
         text = f"Ray did not come to its end with `ray {words[0]}` within {START_S:g} s"
         raise LocalError(f"{text}: this machine may be too busy; try again") from None
-
-
-def free_port(host: str, among: Iterable[int] = ()) -> int:
-    """A port that nobody listens on: the first such of `among`, by default one that the system gives to nobody who asks
-    for any. One that it does give may be another's when Ray comes to it, and `ray start` then waits for ever."""
-    for port in among or _given_to_nobody():
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind((host, port))
-            return port
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return probe.getsockname()[1]
-
-
-def _given_to_nobody() -> list[int]:
-    """Some ports in any order, above those that Ray gives to its workers, below those that the system gives; none where
-    it does not say which."""
-    try:
-        lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    except (OSError, ValueError):
-        return []
-    ports = range(WORKER_PORTS_END, lowest)
-    return random.sample(ports, min(PORT_TRIES, len(ports)))
 
 
 def _session_of(port: int) -> str:

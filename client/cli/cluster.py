@@ -141,7 +141,7 @@ def up(
     _refuse_another(own := not address, namespace, token)
     table = events or _events()
     with err.status("starting") as progress:
-        address = address or _begin_ray(progress, namespace, store.data, table)
+        address = address or _begin_ray(progress, namespace, store.data, table, bind)
         try:
             cluster = start_cluster(
                 brokers=brokers, address=address, namespace=namespace, detached=True, token=token, slice_ms=slice_ms,
@@ -168,13 +168,15 @@ def _log_as(format: str, level: str, namespace: str, token: str) -> None:
     set_up(logs, "mantamq up", [token])
 
 
-def _begin_ray(progress: Status, namespace: str, data: str, table: str) -> str:
-    """A Ray of our own; returns its address. It runs here, so what cannot be written here is told before."""
+def _begin_ray(progress: Status, namespace: str, data: str, table: str, bind: str) -> str:
+    """A Ray of our own; returns its address. It runs here, so what cannot be written or bound here is told before."""
     from ...actors.cluster import start_ray_head, store_directory
-    from ...actors.ray_control import local_ray
+    from ...actors.ray_control import listening, local_ray
     from ...actors.supervisor.store_survey import check_here
 
     check_here(data, "" if table == "off" else store_directory(table))
+    if bind:
+        listening.check_bind(bind)
     progress.update("starting Ray")
     address = start_ray_head()
     local_ray.remember(namespace=namespace)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -147,23 +146,6 @@ def test_a_head_does_not_keep_the_input_of_its_starter(monkeypatch: pytest.Monke
     starter.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(starter))
     assert local_ray._ray("start", "--head", environment=dict(os.environ)).stdout == "/dev/null\n"
-
-
-def test_a_port_is_one_that_nobody_listens_on_and_that_the_system_gives_to_nobody_meanwhile() -> None:
-    with socket.socket() as taken, socket.socket() as free:
-        taken.bind(("127.0.0.1", 0))
-        free.bind(("127.0.0.1", 0))
-        other = free.getsockname()[1]
-        free.close()
-        assert local_ray.free_port("127.0.0.1", [taken.getsockname()[1], other]) == other
-        assert local_ray.free_port("127.0.0.1", [taken.getsockname()[1]]) > 0, "there is one all the same"
-    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
-    if given.exists():
-        lowest = int(given.read_text().split()[0])
-        found = {local_ray.free_port("127.0.0.1") for _ in range(20)}
-        assert (
-            all(local_ray.WORKER_PORTS_END <= port < lowest for port in found) or lowest <= local_ray.WORKER_PORTS_END
-        )
 
 
 def test_what_was_remembered_of_another_ray_is_not_mixed_with_ours(machine: Machine) -> None:
