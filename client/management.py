@@ -531,7 +531,8 @@ class Management:
 
     def close_connection(self, client: str, reason: str = "") -> None:
         """Close the connection of another client to the broker that this connection has. It hears ConnectionLost, with
-        the reason, and does not come back by itself; what its consumers held goes back to its place.
+        the reason (its first 500 characters), and does not come back by itself; what its consumers held goes back to
+        its place.
 
         Raises:
             NotFound: that broker has no such client; `statistics("connections")` says who is where. Invalid: the broker

@@ -1,4 +1,5 @@
-"""An operator closes the connection of a client: of that one only, which hears why, and does not come back by itself.
+"""An operator closes the connection of a client: of that one only, which hears why in the operator's words, and does not
+come back by itself.
 
 Where its messages are then is for the other checkers: its client is gone, as one whose process has died.
 """
@@ -8,10 +9,11 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from mantamq.client.errors import NotFound
+from mantamq.client.errors import ConnectionLost, NotAllowed, NotFound
 from mantamq.client.management import _close_connection
 from mantamq.protocol.wire.link_frames import Refused
 
+from .lines import Line
 from .model import Violation
 from .users import Task, User
 
@@ -25,6 +27,8 @@ RATE = 0.02
 ELSEWHERE = 0.1
 """How likely a broker is asked that has no such client, as far as one knows."""
 WORDS = "closed by an operator"
+HEARD_CHARS = 500
+"""So much of a reason is told."""
 
 
 class Closures:
@@ -39,8 +43,9 @@ class Closures:
         self.some = self._rng.random() < STORIES
         self.closed = 0
         self._world = world
-        self._asked: set[str] = set()
-        self._heard: dict[str, str] = {}  # user -> the line by which it has heard that it is closed
+        self._asked: dict[str, list[str]] = {}  # user -> what it may hear, by the reasons that operators have given
+        self._reasons = 0
+        self._heard: dict[str, tuple[str, str]] = {}  # user -> the line by which it was told that it is closed, and why
         if self.some:
             world.watch(sent={Refused: self._tells}, arrived={Refused: self._hears})
 
@@ -55,13 +60,22 @@ class Closures:
         elsewhere = rng.random() < ELSEWHERE
         near = [user for user in there if (_broker(user) == _broker(client)) is not elsewhere and user is not client]
         if near:
-            self._asked.add(client.name)
+            reason = self._reason()
+            said = reason[:HEARD_CHARS] or "no reason given"
+            self._asked.setdefault(client.name, []).append(f"this connection was {WORDS}: {said}")
             operator = rng.choice(near)
-            operator.start(self._run(operator, client))
+            operator.start(self._run(operator, client, reason))
 
-    def _run(self, operator: User, client: User) -> Task:
+    def _reason(self) -> str:
+        """No two are alike; some are more than is told, and now and then there is none."""
+        self._reasons += 1
+        if self._reasons % 8 == 3:
+            return ""
+        return f"repair {self._reasons}" + f", and of its disk {self._reasons}" * (30 * (self._reasons % 4 == 2))
+
+    def _run(self, operator: User, client: User, reason: str) -> Task:
         line, errors, there = operator.line, len(operator.errors), self._there(operator, client)
-        yield from operator.asked(_close_connection(client.name, "for repair"))
+        yield from operator.asked(_close_connection(client.name, reason))
         found = (error for _, error in operator.errors[errors:] if isinstance(error, NotFound))
         missed = any(f"no client {client.name!r}" in str(error) for error in found)
         if missed and operator.line is line and there and there == self._there(operator, client):
@@ -77,23 +91,39 @@ class Closures:
         if WORDS not in frame.text:
             return
         self.closed += 1
-        if target.partition("~")[0] not in self._asked:
+        may_hear = self._asked.get(_user(target))
+        if may_hear is None:
             raise Violation(f"{source} closes the connection of {target}, for which nobody has asked: {frame.text}")
+        if frame.text not in may_hear:
+            raise Violation(f"{source} tells {target} {frame.text!r}, and operators have said {may_hear}")
 
     def has(self, line: str, text: str) -> bool:
         """Whether an operator had that connection closed, with that text."""
-        return WORDS in text and line.partition("~")[0] in self._asked
+        return WORDS in text and _user(line) in self._asked
 
     def _hears(self, source: str, target: str, frame: Refused) -> None:
-        if WORDS in frame.text:
-            self._heard[target.partition("~")[0]] = target
+        line = self._world.clients.get(target)
+        if WORDS in frame.text and isinstance(line, Line) and line is line.user.line and not line.user.over:
+            self._heard[line.user.name] = target, frame.text
 
     def finish(self, story: Story) -> None:
-        """At rest: who has heard it is gone, and has not come back."""
+        """At rest: who has heard it is gone, has not come back, and its program was told why."""
         for user in story.users:
-            line = self._heard.get(user.name)
-            if line is not None and not user.over:
+            if user.name not in self._heard:
+                continue
+            line, text = self._heard[user.name]
+            if not user.over:
                 raise Violation(f"{user.state()}, and an operator has closed its connection {line}")
+            failure = user.conversation.failure
+            if not isinstance(failure, ConnectionLost) or f"({NotAllowed.code}: {text})" not in failure.text:
+                raise Violation(f"{line} was told {text!r}, and {user.name} hears {failure!r}")
+            cause = failure.__cause__
+            if not isinstance(cause, NotAllowed) or cause.text != text:
+                raise Violation(f"{line} was told {text!r}, and {user.name} hears that it is for {cause!r}")
+
+
+def _user(line: str) -> str:
+    return line.partition("~")[0]
 
 
 def _broker(user: User) -> str:

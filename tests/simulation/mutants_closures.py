@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from mantamq.client.books import conversation
 from mantamq.protocol.broker.connections import Connections
-from mantamq.protocol.errors import UNAVAILABLE
+from mantamq.protocol.errors import IN_USE, UNAVAILABLE
+from mantamq.protocol.wire.link_frames import Refused
 
 from .planting import planted
 
@@ -19,10 +21,51 @@ def who_is_closed_comes_back(patch: Patch) -> None:
     def softly(self: Any, client: str, reason: str) -> bool:
         session = self._clients.get(client)
         if session is not None:
+            reason = reason[:500] or "no reason given"
             self._end(session, UNAVAILABLE, f"this connection was closed by an operator: {reason}")
         return session is not None
 
     patch.setattr(Connections, "dismiss", softly)
+
+
+def who_is_closed_is_told_no_reason(patch: Patch) -> None:
+    dismiss = Connections.dismiss
+    patch.setattr(Connections, "dismiss", lambda self, client, reason: dismiss(self, client, ""))
+
+
+def who_is_closed_is_told_the_reason_of_another(patch: Patch) -> None:
+    """The first that its broker was given."""
+    dismiss = Connections.dismiss
+    first: dict[str, str] = {}
+
+    def with_the_first(self: Any, client: str, reason: str) -> bool:
+        return dismiss(self, client, first.setdefault(self._cluster_state.broker, reason))
+
+    patch.setattr(Connections, "dismiss", with_the_first)
+
+
+def who_is_closed_is_told_the_code_of_who_is_replaced(patch: Patch) -> None:
+    def as_one_of_its_name(self: Any, client: str, reason: str) -> bool:
+        session = self._clients.get(client)
+        if session is not None:
+            reason = reason[:500] or "no reason given"
+            self._end(session, IN_USE, f"this connection was closed by an operator: {reason}")
+        return session is not None
+
+    patch.setattr(Connections, "dismiss", as_one_of_its_name)
+
+
+def the_program_that_is_closed_hears_only_that(patch: Patch) -> None:
+    """Its books keep to themselves what the broker said."""
+    refused = conversation._RULES[Refused]
+
+    def briefly(self: Any, frame: Refused) -> None:
+        if self.opened is not None and "by an operator" in frame.text:
+            self.lost_because("the connection is closed")
+        else:
+            refused(self, frame)
+
+    patch.setitem(conversation._RULES, Refused, briefly)
 
 
 def somebody_else_is_closed(patch: Patch) -> None:
