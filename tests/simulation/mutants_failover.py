@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from mantamq.protocol.broker.lease import Lease
 from mantamq.protocol.broker.machine import BrokerMachine
+from mantamq.protocol.broker.waits_heard import WaitsHeard
 from mantamq.protocol.errors import BAD_FRAME, PeerError
 from mantamq.protocol.lock import ownership
 from mantamq.protocol.log import pieces
@@ -551,6 +552,11 @@ def an_update_is_forgotten_while_its_pieces_come(patch: Patch) -> None:
 def frames_share_the_tables(patch: Patch) -> None:
     """An update's first word says what the updater knows when it arrives."""
     _altered(patch, Keeper, "update", lambda self, frame: msgspec.structs.replace(frame, numbers=self.numbers))
+
+
+def nobody_says_that_what_is_waited_for_is_deleted(patch: Patch) -> None:
+    """The leader waits for the voters of a deleted queue: one is dead, the other was updated past the deletion."""
+    patch.setattr(WaitsHeard, "_deleted", lambda self, waiting: False)
 
 
 ALL: dict[str, Callable[[Patch], None]] = {
