@@ -10,6 +10,7 @@ kill-raylet  only its raylet: its actors must notice
 pause-node   everything on it stands still for 1 to 6 seconds
 cut-node     its network cable is out for 1 to 6 seconds (needs network namespaces)
 cut-link     the clients' links of one broker: broken, or silent for 1 to 6 seconds
+close-connection  an operator closes the connections of one or a few clients of one broker, for a reason of its own each
 
 With a store, and queues that are durable:
 power        SIGKILL to everything, Ray too; what no flush had covered is put back, torn or kept; all starts again
@@ -156,6 +157,15 @@ def _cut_link(world: World, chance: random.Random) -> str:
     return f"links of {broker} silent for {seconds:.1f} s"
 
 
+def _close_connection(world: World, chance: random.Random) -> str:
+    assert world.closer is not None
+    with world.connect(chance) as connection:
+        closed = world.closer.close(connection, chance)
+        if not closed:
+            raise NoVictim(f"{connection.broker} has no client that stays")
+        return f"{len(closed)} of {connection.broker}"
+
+
 def _power(world: World, chance: random.Random) -> str:
     seed = chance.randrange(1 << 32)
     lost = world.power_off(seed)
@@ -192,6 +202,7 @@ def _fill_disk(world: World, chance: random.Random) -> str:
     return f"disks of {', '.join(brokers)}, {left_bytes / 1e6:.0f} MB left, for {seconds:.1f} s"
 
 
+CLOSE = "close-connection"
 KINDS = ("broker", "owner", "replica", "sequencer", "ownership", "supervisor")
 FAULTS: dict[str, Fault] = {
     **{f"kill-{kind}": _kill(kind) for kind in KINDS},
@@ -202,6 +213,7 @@ FAULTS: dict[str, Fault] = {
     "pause-node": _pause_node,
     "cut-node": _cut_node,
     "cut-link": _cut_link,
+    CLOSE: _close_connection,
     "power": _power,
     "kill-store": _kill("store"),
     "wipe-disk": _wipe_disk,

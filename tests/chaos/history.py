@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from . import (
+    history_closings,
     history_counts,
     history_kinds,
     history_later,
@@ -71,6 +72,7 @@ def check(history: History, strict: bool = False, minimum: Mapping[str, int] | N
                  *history_later.RULES, history_counts.tallied):  # fmt: skip
         rule(facts)
     history_roaming.judge(history, say, (_accepted_once, _flagged, _counts_rise))
+    history_closings.judge(history, say)
     if strict:
         _strict(facts, history)
     for name, least in (minimum or {}).items():
@@ -88,6 +90,7 @@ def _log(facts: Facts) -> None:
     for text in history.wrong:
         say.found("log", text)
     killed = {link.client for link in history.links.values() if link.producer}  # what they knew the next one does
+    killed |= {connection.client for connection in history.connections.values() if connection.life}
     for client in sorted(set(history.clients) - history.finished - killed):
         say.found("unfinished", f"the log of {client} has no last line: what it knew is missing")
     last: dict[str, float] = defaultdict(float)

@@ -17,6 +17,9 @@ it asks for something (``sent``) and *after* it knows (every other outcome), so 
     {"op": "roam",    "t", "client", "queue", "to", "began", "moved", "left"}
     {"op": "browse",  "t", "client", "link", "began", "whole": bool, "seen": [[position, producer, number], ...], "damaged"?}
     {"op": "close",   "t", "client", "link", "broken": bool}
+    {"op": "connected", "t", "client", "connection", "broker", "life"}
+    {"op": "ended",   "t", "client", "connection", "why", "interruptions"}
+    {"op": "closing", "t", "client", "connection", "broker", "reason", "alone", "outcome": sent | completed | failed | unknown}
     {"op": "drained", "t", "client", "queue"}
     {"op": "done",    "t", "client"}
 
@@ -37,6 +40,10 @@ receiver's selector lets through. `stamp`: the message's number in its queue, in
 on, before it is. `idle`: a receiver without a window has asked in vain; what comes too late goes back unseen. A `look` is what a broker says of a queue: messages in it, whether producers are held back, how often
 they have been. `died`: what a dead letter, or what was one, says of its last death. A `roam` has had messages of the
 queue go on to another, or back to where they died. A `tally` is what a broker has counted of a queue that is drained.
+
+`connected`, `ended`: a connection, by its client id, from its first broker to its end, with what its user has heard of that,
+"" where he ended it himself; `life`: of a program, 0 for none. A `closing` of it was asked of that broker by an operator,
+and `failed` where the broker has no such client; `alone`: nothing else is done to the cluster in this run.
 """
 
 from __future__ import annotations
@@ -56,6 +63,7 @@ from .kinds import of as of_kind
 SENT, COMPLETED, FAILED, UNKNOWN, LOST = "sent", "completed", "failed", "unknown", "lost"
 REFUSED = "refused"
 ACCEPT, RELEASE, REJECT, MODIFY = "accept", "release", "reject", "modify"
+CLOSED = "this connection was closed by an operator"
 DRAINER = "drain"
 """The client that takes the messages left when all others have ended."""
 NEVER = float("inf")
@@ -216,6 +224,42 @@ class Roam:
     left: int
 
 
+@dataclass(slots=True, eq=False)
+class Connected:
+    """A connection of a client, from its beginning to its end. Attributes: id: its client id; broker: the first that it
+    had; interruptions: how many it has lost; why: what its user has heard of its end, "" if that was his own wish."""
+
+    id: str
+    client: str
+    broker: str
+    life: int
+    began: float
+    ended: float = NEVER
+    why: str = ""
+    interruptions: int = 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has heard that an operator has closed it."""
+        return CLOSED in self.why
+
+    def __str__(self) -> str:
+        return f"the connection {self.id} of {self.client}, which began at {self.broker} at {self.began:.3f},"
+
+
+@dataclass(slots=True, eq=False)
+class Closing:
+    """A connection was to be closed by an operator. Attributes: asked, t: times of asking and of knowing."""
+
+    connection: str
+    broker: str
+    reason: str
+    alone: bool
+    asked: float
+    t: float = NEVER
+    outcome: str = SENT
+
+
 @dataclass
 class History:
     """All clients' logs together.
@@ -224,6 +268,7 @@ class History:
         transfers: (queue, producer) -> number -> transfer.
         deliveries, browses, looks, roams, resumptions: all, in the order of the files.
         drained: queue -> when it was last seen empty after everything. tallies: queue -> what was counted, then.
+        connections: by client id. closings: all, in the order of the files.
         finished: clients whose log has its last line.
         wrong: what no honest client can have written, one sentence each.
         wholes: what stands for the links of a producer whose messages came by several.
@@ -238,6 +283,8 @@ class History:
     links: dict[str, Link] = field(default_factory=dict[str, Link])
     drained: dict[str, float] = field(default_factory=dict[str, float])
     tallies: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    connections: dict[str, Connected] = field(default_factory=dict[str, Connected])
+    closings: list[Closing] = field(default_factory=list[Closing])
     clients: dict[str, float] = field(default_factory=dict[str, float])
     finished: set[str] = field(default_factory=set[str])
     wrong: list[str] = field(default_factory=list[str])
@@ -289,6 +336,7 @@ class _Reader:
             "browse": self.browse, "drained": self.drained, "done": self.done, "stop": self.stop, "start": self.start,
             "idle": self.idle, "tally": self.tally,
             "look": self.look, "roam": self.roam,
+            "connected": self.connected, "ended": self.ended, "closing": self.closing,
         }  # fmt: skip
 
     def line(self, line: dict[str, Any]) -> None:
@@ -440,6 +488,24 @@ class _Reader:
 
     def roam(self, line: dict[str, Any], t: float) -> None:
         self.history.roams.append(Roam(line["queue"], line["to"], line["began"], t, line["moved"], line["left"]))
+
+    def connected(self, line: dict[str, Any], t: float) -> None:
+        id = line["connection"]
+        if id in self.history.connections:
+            self.wrong(line, "this connection has begun already")
+        self.history.connections[id] = Connected(id, line["client"], line["broker"], line["life"], t)
+
+    def ended(self, line: dict[str, Any], t: float) -> None:
+        connection = self.history.connections[line["connection"]]
+        connection.ended, connection.why, connection.interruptions = t, line["why"], line["interruptions"]
+
+    def closing(self, line: dict[str, Any], t: float) -> None:
+        if line["outcome"] == SENT:
+            one = Closing(line["connection"], line["broker"], line["reason"], line["alone"], t)
+            self.history.closings.append(one)
+        else:
+            one = self.history.closings[-1]  # one is asked for after the other
+            one.t, one.outcome = t, line["outcome"]
 
     def tally(self, line: dict[str, Any], t: float) -> None:
         self.history.tallies[line["queue"]] = line["counts"]

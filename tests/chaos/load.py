@@ -123,11 +123,19 @@ class Client:
         order = [addresses[broker] for broker in sorted(addresses)]
         with connect(order[turn:] + order[:turn], timeout=CALL_S) as connection:
             self._tries -= 1
+            books = connection._conversation
+            id, why = books._client, ""  # programs are not told theirs
+            self.journal.write("connected", connection=id, broker=connection.broker, life=self.task.life)
             try:
                 yield connection
-            except BaseException:
+            except BaseException as error:
                 self._tries += 1
+                why = f"{type(error).__name__}: {error}"
                 raise
+            finally:
+                if books.failure is not None:  # also where nobody has asked anything of it since
+                    why = f"{type(books.failure).__name__}: {books.failure}"
+                self.journal.write("ended", connection=id, why=why, interruptions=connection.interruptions)
 
 
 # ---- sending

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import kinds
-from .journal import DEAD
+from .journal import CLOSED, DEAD
 
 Lines = list[dict[str, Any]]
 FAR = 1 << 50
+CLOSINGS = "closings"
+"""What stands for the kind of queue where connections are concerned."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ def by_kind(lines: Lines) -> dict[str, Lines]:
     """The lines of the queues of each kind, which are a history as well; "": those of the plain ones."""
     queues = queues_of(lines)
     found: dict[str, Lines] = {"": []}
+    if any(line["op"] == "ended" and CLOSED in line["why"] for line in lines):
+        found[CLOSINGS] = [line for line in lines if line["op"] in ("connected", "ended", "closing")]
     for line in lines:
         queue = line["queue"] if "queue" in line else queues.get(line.get("link", ""))
         if queue is not None:

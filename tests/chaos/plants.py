@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import history, kinds, plants_kinds, plants_later, plants_programs, plants_roaming
+from . import history, kinds, plants_closings, plants_kinds, plants_later, plants_programs, plants_roaming
 from .journal import DRAINER, History, take
 from .planting import FAR, Lines, NoPlace, Plant, Unprovable, accepted_once, by_kind, queues_of, rejected, without
 
@@ -194,4 +194,5 @@ PLANTS: dict[str, Plant] = {
     **plants_programs.PLANTS,
     **plants_later.PLANTS,
     **plants_roaming.PLANTS,
+    **plants_closings.PLANTS,
 }

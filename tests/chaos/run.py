@@ -20,6 +20,7 @@ import msgspec
 from mantamq.client import MantaError
 
 from . import faults, history, kinds, plants
+from .closing import Closer
 from .crowd import Crowd
 from .disks import Disks, can_fill
 from .facts import Verdict, Violation
@@ -187,6 +188,7 @@ class Round:
         try:
             self._tell_addresses()
             self._declare()
+            self._world.closer = Closer(self._folder / "closer.jsonl", set(self._settings.faults) == {faults.CLOSE})
             if self._begin(crowd) and self._attack(crowd, time.monotonic() + seconds):
                 self._end(crowd)
         except (MantaError, GivenUp) as error:
@@ -360,6 +362,8 @@ class Round:
                 time.sleep(0.2)
         for role in (*RECEIVERS, "taker", "observer"):
             stuck += crowd.finish(role, 3 * PATIENCE_S)
+        if self._world.closer is not None:
+            self._world.closer.done()
         for text in stuck:
             self._found("stuck", text)
         for text in crowd.failed():

@@ -76,7 +76,9 @@ class Taking(Receiving):
         return None if leaves else hand
 
     def _claimed(self, connection: Connection, queue: str) -> Hand | None:
-        """A receiver; None where another has the queue alone."""
+        """A receiver; None where another has the queue alone, or it is left to who drains."""
+        if self.draining.is_set() and kinds.KINDS[kinds.name(queue)].left:
+            return None
         with suppress(InUse):
             return self._hand(connection, queue)
         return None

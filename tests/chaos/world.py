@@ -22,6 +22,7 @@ from mantamq.protocol.errors import LocalError
 from mantamq.protocol.status.cluster import ClusterStatus
 from mantamq.protocol.status.members import OwnershipMember, ReplicaMember
 
+from .closing import Closer
 from .disks import Disks
 from .nodes import Nodes
 from .proxy import Proxies
@@ -47,12 +48,14 @@ class World:
         nodes: the Ray nodes, when there are several.
         proxies: before the brokers, when links are to be cut.
         disks: of the brokers' stores, when the cluster has such.
+        closer: who closes clients' connections, in this round.
     """
 
     cluster: Cluster
     nodes: Nodes | None = None
     proxies: Proxies | None = None
     disks: Disks | None = None
+    closer: Closer | None = None
     wanted: Mapping[str, int] = field(default_factory=dict[str, int])
     _addresses: dict[str, str] = field(default_factory=dict[str, str])
 

@@ -26,6 +26,7 @@ CALLS = {
     "send_to": [Sender.send_to, AsyncSender.send_to],
     "send_later": [Sender.send_later, AsyncSender.send_later],
     "release": [Session.release, AsyncSession.release],
+    "close_connection": [Connection.close_connection, AsyncConnection.close_connection],
 }
 
 
