@@ -10,9 +10,10 @@ from .planting import CLOSINGS, Lines, Plant, Unprovable
 
 
 def _heard(lines: Lines) -> dict[str, Any]:
-    """The end of a connection that has heard of an operator."""
+    """The end of a connection that has heard of an operator, who has heard that it is closed."""
+    done = {line["connection"] for line in lines if line["op"] == "closing" and line["outcome"] == "completed"}
     for line in lines:
-        if line["op"] == "ended" and CLOSED in line["why"]:
+        if line["op"] == "ended" and CLOSED in line["why"] and line["connection"] in done:
             return line
     raise Unprovable
 
@@ -46,12 +47,11 @@ def _not_found(lines: Lines) -> Lines:
     """Its broker says that it is not there, and it goes on."""
     line = _heard(lines)
     line["why"], line["interruptions"] = "", 0
-    for one in lines:
-        if one["op"] == "connected" and one["connection"] == line["connection"]:
-            broker, began = one["broker"], one["t"]
-    for one in lines:
-        if one["op"] == "closing" and one["connection"] == line["connection"]:
-            one["broker"], one["t"] = broker, (began + line["t"]) / 2
+    mine = [one for one in lines if one.get("connection") == line["connection"]]
+    begun = next(one for one in mine if one["op"] == "connected")
+    for one in mine:
+        if one["op"] == "closing":
+            one["broker"], one["t"] = begun["broker"], (begun["t"] + line["t"]) / 2
             if one["outcome"] == "completed":
                 one["outcome"] = "failed"
     return lines
