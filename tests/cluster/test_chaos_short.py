@@ -16,6 +16,7 @@ FAULTS = (
     "kill-ownership",
     "kill-supervisor",
     "pause-owner",
+    "close-connection",
 )
 """Names from tests/chaos/faults.py."""
 SECONDS = 40
