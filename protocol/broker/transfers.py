@@ -15,6 +15,7 @@ from ..limits import DEFAULT
 from ..log.outbox import FollowerOutbox
 from ..ranges import RangeSet, compress, pairs
 from ..wire.client_frames import Completed, Detached, Failed, Transfer
+from ..wire.events import Enqueue, decode_event
 from .cluster_state import ClusterState
 from .delays import route_delayed
 from .observers import BrokerObserver
@@ -194,10 +195,13 @@ class Transfers:
         case: Case | None = None,
     ) -> None:  # fmt: skip
         """The sequencer has answered: all is committed, but for events on their way to a queue that was lost."""
-        again = partial(self._done, session, link, numbers, parts, nowhere, case)
-        if self.lost or self.held or self.gone:
-            if self._failed(session, link, numbers, parts) or self.holds(parts, again):
+        if self.lost or self.gone:
+            numbers = self._but_failed(session, link, numbers, parts, case)
+            if not numbers:
                 return
+        again = partial(self._done, session, link, numbers, parts, nowhere, case)
+        if self.held and self.holds(parts, again):
+            return
         if case is not None and case.awaits:
             case.decided = again
             return
@@ -208,18 +212,37 @@ class Transfers:
                 self._outbox.send(session.peer, Failed(link.handle, case.refused.flat(), LIMIT, text))
         self._complete(session, link, numbers, nowhere)
 
-    def _failed(self, session: Session, link: SenderLink, numbers: list[int], parts: Parts) -> bool:
-        """Whether part of a transfer did not count since its queue is gone: then the transfer has failed."""
-        for queue, _ in parts:
-            if queue in self.lost or queue in self.gone:
-                name = queue.rpartition("#")[0]
-                code, text = LOST, lost_text(name)
-                if queue in self.gone:
-                    code, text = NOT_FOUND, f"queue {name!r} was deleted, since it was empty: declare it first"
-                if session.peer in self._sessions and not link.ended:
-                    self._outbox.send(session.peer, Failed(link.handle, numbers, code, text))
-                return True
-        return False
+    def _but_failed(
+        self, session: Session, link: SenderLink, numbers: list[int], parts: Parts, case: Case | None
+    ) -> list[int]:
+        """Those that have not failed, as ranges. All have where one of their queues was lost, and what it held with it.
+        Where one was deleted, those that went to no other have: an exchange's sender does not choose the queues, and
+        what has come to another is not to be sent again."""
+        lost = next((queue for queue, _ in parts if queue in self.lost), None)
+        if lost is not None:
+            failed, code, text = numbers, LOST, lost_text(lost.rpartition("#")[0])
+        else:
+            gone = [queue for queue, _ in parts if queue in self.gone]
+            if not gone:
+                return numbers
+            failed = self._nowhere_else(numbers, parts)
+            if case is not None and case.refused:
+                failed = without(failed, case.refused)
+            name = gone[0].rpartition("#")[0]
+            code, text = NOT_FOUND, f"queue {name!r} was deleted, since it was empty: declare it first"
+        if failed and session.peer in self._sessions and not link.ended:
+            self._outbox.send(session.peer, Failed(link.handle, failed, code, text))
+        return without(numbers, RangeSet(failed))
+
+    def _nowhere_else(self, numbers: list[int], parts: Parts) -> list[int]:
+        """Of these numbers those which went to queues that are gone, and to no other."""
+        went, stay = RangeSet(), RangeSet()
+        for queue, encoded in parts:
+            event = decode_event(encoded)
+            if isinstance(event, Enqueue):
+                (went if queue in self.gone else stay).update(pairs(event.numbers))
+        alone = RangeSet(without(went.flat(), stay))
+        return [n for first, last in pairs(numbers) for part in alone.within(first, last) for n in part]
 
     # ---- queues that are deleted if they are empty
 

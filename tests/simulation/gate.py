@@ -108,7 +108,9 @@ from .workload import play
 BUDGET = 300
 LOSSES = frozenset(mutants_losses.ALL)
 """Looked for in the stories of `losses.py`."""
-STORED = frozenset(mutants_disks.ALL | mutants_queues.ALL | mutants_recovered.ALL)
+STORED = frozenset(mutants_disks.ALL | mutants_queues.ALL | mutants_recovered.ALL) | {
+    mutants_truth.what_has_come_to_another_queue_fails_with_one_that_is_gone.__name__  # seen in such a story only
+}
 """Looked for in stories whose brokers have stores; the others, in stories without."""
 
 PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {

@@ -78,6 +78,11 @@ def what_went_nowhere_is_said_of_others(patch: Patch) -> None:
     )
 
 
+def what_has_come_to_another_queue_fails_with_one_that_is_gone(patch: Patch) -> None:
+    """Of the queues of an exchange one is deleted, and its sender is to send again what the others have."""
+    patch.setattr(Transfers, "_nowhere_else", lambda self, numbers, parts: numbers)
+
+
 def mandatory_makes_no_difference(patch: Patch) -> None:
     add = Session.add_sender
     patch.setattr(Session, "add_sender", lambda self, handle, *rest: add(self, handle, *rest[:3]))

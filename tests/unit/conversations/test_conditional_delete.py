@@ -225,6 +225,27 @@ def test_what_waits_for_one_queue_still_knows_of_another_that_went():
     assert not client.take(Completed) and [failed.code for failed in client.take(Failed)] == ["not-found"]
 
 
+def test_what_has_come_to_another_queue_by_its_exchange_completes():
+    """It was told to have failed: sent again, it was twice in the other queue."""
+    cluster = MemoryCluster()
+    admin = declared(cluster)
+    assert admin.command("declare_queue", name="r").code == ""
+    for queue, key in (("q", "both"), ("r", "both"), ("q", "alone")):
+        admin.command("bind", exchange="amq.direct", queue=queue, key=key)
+    client = sender(cluster, "b2", "amq.direct", "")
+    held = cluster.hold(QueueReply)
+    start_deleting(admin, **IF_EMPTY)
+    client.send(Transfer(1, 1, [b"1", b"2", b"3"], ["both", "alone", "both"]))
+    client.send(Transfer(1, 4, [b"4"], ["both"]))
+    assert not client.take(Completed) and not client.take(Failed)
+    cluster.let_go(held)
+    assert codes(admin) == [""]
+    assert [(failed.ranges, failed.code) for failed in client.take(Failed)] == [([2, 2], "not-found")]
+    assert [n for completed in client.take(Completed) for n in completed.ranges] == [1, 1, 3, 4]
+    assert messages(admin, "r") == (3, 0)
+    assert all(not cluster.machines[broker].transfers.gone for broker in cluster.members)
+
+
 def test_nothing_is_said_of_a_sender_after_its_end():
     """It was told to be complete when its queue was deleted long ago, and another had its name."""
     cluster = MemoryCluster()
