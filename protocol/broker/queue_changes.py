@@ -17,6 +17,7 @@ from ..wiring.wiring import Outcome
 from .auto_deletion import why_gone
 from .cluster_state import ClusterState
 from .dissolutions import Dissolutions
+from .gone_queues import lost_text
 from .lifecycle import Lifecycle
 from .questions import Questions
 from .queue_placement import INCARNATIONS_PER_BROKER, QueuePlacement
@@ -24,7 +25,7 @@ from .rearrangements import Rearrangements
 from .receivers import Receivers
 from .requests import Requests
 from .senders import Senders
-from .transfers import Transfers, lost_text
+from .transfers import Transfers
 from .verdicts import OVER
 
 

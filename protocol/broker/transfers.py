@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from ..errors import LIMIT, LOST, NOT_FOUND
+from ..errors import LIMIT
 from ..limits import DEFAULT
 from ..log.outbox import FollowerOutbox
 from ..ranges import RangeSet, compress, pairs
 from ..wire.client_frames import Completed, Detached, Failed, Transfer
-from ..wire.events import Enqueue, decode_event
 from .cluster_state import ClusterState
 from .delays import route_delayed
+from .gone_queues import failure
 from .observers import BrokerObserver
 from .requests import Requests
 from .routing import (
@@ -34,14 +34,6 @@ from .self_destruction import SelfDestruction
 from .session import SenderLink, Session
 from .throttle import KNOWS_BLOCKED, Throttle
 from .verdicts import Case, Verdicts, limit_text
-
-
-def lost_text(queue: str) -> str:
-    return (
-        f"queue {queue!r} was lost: most of its replicas died with what they held, and it can never go on; declare it "
-        "again to begin anew"
-    )
-
 
 NOWHERE: Mapping[str, str] = {}
 
@@ -195,10 +187,8 @@ class Transfers:
         case: Case | None = None,
     ) -> None:  # fmt: skip
         """The sequencer has answered: all is committed, but for events on their way to a queue that was lost."""
-        if self.lost or self.gone:
-            numbers = self._but_failed(session, link, numbers, parts, case)
-            if not numbers:
-                return
+        if (self.lost or self.gone) and not (numbers := self._but_failed(session, link, numbers, parts, case)):
+            return
         again = partial(self._done, session, link, numbers, parts, nowhere, case)
         if self.held and self.holds(parts, again):
             return
@@ -215,34 +205,13 @@ class Transfers:
     def _but_failed(
         self, session: Session, link: SenderLink, numbers: list[int], parts: Parts, case: Case | None
     ) -> list[int]:
-        """Those that have not failed, as ranges. All have where one of their queues was lost, and what it held with it.
-        Where one was deleted, those that went to no other have: an exchange's sender does not choose the queues, and
-        what has come to another is not to be sent again."""
-        lost = next((queue for queue, _ in parts if queue in self.lost), None)
-        if lost is not None:
-            failed, code, text = numbers, LOST, lost_text(lost.rpartition("#")[0])
-        else:
-            gone = [queue for queue, _ in parts if queue in self.gone]
-            if not gone:
-                return numbers
-            failed = self._nowhere_else(numbers, parts)
-            if case is not None and case.refused:
-                failed = without(failed, case.refused)
-            name = gone[0].rpartition("#")[0]
-            code, text = NOT_FOUND, f"queue {name!r} was deleted, since it was empty: declare it first"
+        """Those that have not failed with a queue that is gone, as ranges."""
+        failed, code, text = failure(numbers, parts, self.lost, self.gone)
+        if case is not None and case.refused:
+            failed = without(failed, case.refused)
         if failed and session.peer in self._sessions and not link.ended:
             self._outbox.send(session.peer, Failed(link.handle, failed, code, text))
         return without(numbers, RangeSet(failed))
-
-    def _nowhere_else(self, numbers: list[int], parts: Parts) -> list[int]:
-        """Of these numbers those which went to queues that are gone, and to no other."""
-        went, stay = RangeSet(), RangeSet()
-        for queue, encoded in parts:
-            event = decode_event(encoded)
-            if isinstance(event, Enqueue):
-                (went if queue in self.gone else stay).update(pairs(event.numbers))
-        alone = RangeSet(without(went.flat(), stay))
-        return [n for first, last in pairs(numbers) for part in alone.within(first, last) for n in part]
 
     # ---- queues that are deleted if they are empty
 

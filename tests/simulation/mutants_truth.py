@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from mantamq.protocol.broker import gone_queues
 from mantamq.protocol.broker.consumers import Consumers
 from mantamq.protocol.broker.deletion import Deletions
 from mantamq.protocol.broker.senders import Senders
@@ -80,7 +81,7 @@ def what_went_nowhere_is_said_of_others(patch: Patch) -> None:
 
 def what_has_come_to_another_queue_fails_with_one_that_is_gone(patch: Patch) -> None:
     """Of the queues of an exchange one is deleted, and its sender is to send again what the others have."""
-    patch.setattr(Transfers, "_nowhere_else", lambda self, numbers, parts: numbers)
+    patch.setattr(gone_queues, "_nowhere_else", lambda numbers, parts, gone: numbers)
 
 
 def mandatory_makes_no_difference(patch: Patch) -> None:
