@@ -98,11 +98,12 @@ class Watcher:
         began_s = self._began_s = self._clock()
         troubles: dict[str, str] = {}
         members = began_s - self._members_s > MEMBERS_S - WATCHED_S / 2
-        asked = [self._asked("statistics", self._statistics, troubles)]
+        rows = self._asked("statistics", self._statistics, troubles)
         if members:
-            asked.append(self._asked("status", self._status, troubles))
             self._members_s = began_s
-        statistics, status, *_ = (*await asyncio.gather(*asked), None)
+            statistics, status = await asyncio.gather(rows, self._asked("status", self._status, troubles))
+        else:
+            statistics, status = await rows, None
         if "status" in troubles:
             self._members_s = -MEMBERS_S  # whoever was not heard is asked at each look
         ended_s = self._clock()

@@ -15,17 +15,22 @@ from .planting import planted
 Patch = pytest.MonkeyPatch
 
 
-def who_is_closed_comes_back(patch: Patch) -> None:
-    """As one whose broker ends: it looks for another."""
+def _ended_with(patch: Patch, code: str) -> None:
+    """Whom an operator closes its broker ends for another reason, in the operator's words."""
 
-    def softly(self: Any, client: str, reason: str) -> bool:
+    def dismiss(self: Any, client: str, reason: str) -> bool:
         session = self._clients.get(client)
         if session is not None:
             reason = reason[:500] or "no reason given"
-            self._end(session, UNAVAILABLE, f"this connection was closed by an operator: {reason}")
+            self._end(session, code, f"this connection was closed by an operator: {reason}")
         return session is not None
 
-    patch.setattr(Connections, "dismiss", softly)
+    patch.setattr(Connections, "dismiss", dismiss)
+
+
+def who_is_closed_comes_back(patch: Patch) -> None:
+    """As one whose broker ends: it looks for another."""
+    _ended_with(patch, UNAVAILABLE)
 
 
 def who_is_closed_is_told_no_reason(patch: Patch) -> None:
@@ -45,14 +50,7 @@ def who_is_closed_is_told_the_reason_of_another(patch: Patch) -> None:
 
 
 def who_is_closed_is_told_the_code_of_who_is_replaced(patch: Patch) -> None:
-    def as_one_of_its_name(self: Any, client: str, reason: str) -> bool:
-        session = self._clients.get(client)
-        if session is not None:
-            reason = reason[:500] or "no reason given"
-            self._end(session, IN_USE, f"this connection was closed by an operator: {reason}")
-        return session is not None
-
-    patch.setattr(Connections, "dismiss", as_one_of_its_name)
+    _ended_with(patch, IN_USE)
 
 
 def the_program_that_is_closed_hears_only_that(patch: Patch) -> None:

@@ -1,4 +1,5 @@
-"""Ctrl-C ends `mantamq perftest` as any program: one line, no child's traceback, no queue left behind."""
+"""Ctrl-C, or SIGTERM to its first process alone, ends `mantamq perftest` as any program: one line, no child's traceback, no
+queue left behind."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from mantamq.client import connect
 
 @pytest.mark.timeout(90)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_ctrl_c_is_one_line_and_nothing_stays(number: signal.Signals, code: int) -> None:
+def test_its_end_is_one_line_and_nothing_stays(number: signal.Signals, code: int) -> None:
     with FakeBroker() as broker:
         command = [sys.executable, "-m", "mantamq", "perftest", "--count", "100000000", "-b", broker.address]
         process = subprocess.Popen(
