@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -25,6 +27,7 @@ from ..sync.sync import Connection, connect
 from .sheets import Sheet
 
 PORT_S = 2.0
+AT_ONCE_S = 1.0
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as of a shell's commands."""
 out = Console()
@@ -253,21 +256,37 @@ def size(text: str) -> int:
     return int(float(number) * (1024 if binary else 1000) ** " kmg".index((prefix or " ").lower()))
 
 
+class AskedToEnd:
+    """The handler of SIGTERM: ends the program as Ctrl-C does. Asked again at once, as by `timeout`, which tells a
+    program and then all of its group, it goes on putting away what is its own.
+
+    Args: clock, whose seconds only rise.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last_s = -math.inf
+
+    def __call__(self, number: int, frame: object) -> None:
+        before_s, self._last_s = self._last_s, self._clock()
+        if self._last_s - before_s > AT_ONCE_S:
+            raise KeyboardInterrupt
+
+    def __bool__(self) -> bool:
+        """Whether it was asked at all."""
+        return self._last_s > -math.inf
+
+
 def run(app: typer.Typer) -> NoReturn:
     """Run the command line. What goes wrong is one line: exit code 1, or 2 for wrong arguments, 130 after Ctrl-C. One
     that is asked to end (SIGTERM) ends as after Ctrl-C, with 143."""
-    asked: list[int] = []
-
-    def end(number: int, frame: object) -> None:
-        asked.append(number)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
+    asked = AskedToEnd()
+    before = signal.signal(signal.SIGTERM, asked)
     try:
         _run(app)
     except SystemExit as ended:
         if asked and ended.code == INTERRUPTED:
-            sys.exit(128 + asked[0])
+            sys.exit(128 + signal.SIGTERM)
         raise
     finally:
         leave_ray()

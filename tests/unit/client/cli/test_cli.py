@@ -25,6 +25,7 @@ from mantamq.actors.ray_control import local_ray
 from mantamq.actors.ray_control.door import NoRay
 from mantamq.client import connect
 from mantamq.client.cli import app, doctor
+from mantamq.client.cli.console import AskedToEnd
 from mantamq.client.cli.wiring import _rates, pairs
 from mantamq.protocol.errors import LocalError
 from msgspec.structs import replace
@@ -255,6 +256,32 @@ def test_who_is_asked_to_end_ends_as_after_ctrl_c_with_a_code_of_its_own(
     monkeypatch.setattr("mantamq.client.cli.wiring.connection", asked)
     assert run("queue", "list") == Ran(143, "", "mantamq: interrupted\n")
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, "it was this command's"
+
+
+def test_who_is_asked_twice_at_once_puts_away_what_is_its_own(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    away: list[str] = []
+
+    def asked(*_: object) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            away.append("its queue")
+
+    monkeypatch.setattr("mantamq.client.cli.wiring.connection", asked)
+    assert (run("queue", "list"), away) == (Ran(143, "", "mantamq: interrupted\n"), ["its queue"])
+
+
+def test_who_is_asked_again_later_ends_where_it_stands() -> None:
+    times = iter([5.0, 5.9, 7.0])
+    asked = AskedToEnd(lambda: next(times))
+    assert not asked
+    with pytest.raises(KeyboardInterrupt):
+        asked(signal.SIGTERM, None)
+    asked(signal.SIGTERM, None)
+    with pytest.raises(KeyboardInterrupt):
+        asked(signal.SIGTERM, None)
+    assert asked
 
 
 @pytest.mark.parametrize("error", [None, LocalError("no"), KeyboardInterrupt()], ids=["well", "trouble", "ctrl-c"])
