@@ -265,16 +265,17 @@ class AskedToEnd:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._last_s = -math.inf
+        self._heeded_s = -math.inf
 
     def __call__(self, number: int, frame: object) -> None:
-        before_s, self._last_s = self._last_s, self._clock()
-        if self._last_s - before_s > AT_ONCE_S:
+        now_s = self._clock()
+        if now_s - self._heeded_s > AT_ONCE_S:
+            self._heeded_s = now_s
             raise KeyboardInterrupt
 
     def __bool__(self) -> bool:
         """Whether it was asked at all."""
-        return self._last_s > -math.inf
+        return self._heeded_s > -math.inf
 
 
 def run(app: typer.Typer) -> NoReturn:
