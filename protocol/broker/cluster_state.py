@@ -118,6 +118,12 @@ class ClusterState:
         else:
             self._early.append((index, then))
 
+    def in_step(self, then: Callable[[], None]) -> None:
+        """Call it now, or when all is applied here that this broker knows to be committed: what of it is not on its
+        disk yet waits for that (K5)."""
+        found = self.keeper.durability
+        self.once_applied(found.known if found is not None else 0, then)
+
     def never_mind(self, then: Callable[[], None]) -> None:
         """It is not to be called any more."""
         self._early = [waiting for waiting in self._early if waiting[1] is not then]

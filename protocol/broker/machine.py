@@ -113,7 +113,7 @@ class BrokerMachine(Acceptor):
         self.cluster = cluster = ClusterState(broker, inc, blank, members)
         self.keeper, self.waits_heard = cluster.keeper, WaitsHeard(self, cluster, timing)
         self.submitter = Submitter(broker, inc)
-        self.requests = requests = Requests(self, self.submitter, lambda: self.transfers.settled())
+        self.requests = requests = Requests(self, self.submitter, cluster.in_step, lambda: self.transfers.settled())
         self.placement = placement = QueuePlacement(self, cluster, replicas_max, timing)
         self.investiture = Investiture(self, cluster, requests, placement.replicas, timing)
         self.lifecycle = Lifecycle(self, cluster, self.lease, placement.replicas, limits, timing)

@@ -7,6 +7,7 @@ the sequencer answers when every connected broker shows it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ..errors import UNAVAILABLE
 from ..log.outbox import FollowerOutbox
@@ -24,15 +25,19 @@ class Requests:
     """Args:
         outbox: where requests are said.
         submitter: numbers them, and keeps them until they are answered.
+        in_step: calls what it is given once all of the wiring that this broker has been told of has applied here.
         completed: called when all that one frame answers has been dealt with.
 
     Attributes:
         submitter: as given.
     """
 
-    def __init__(self, outbox: FollowerOutbox, submitter: Submitter, completed: Done) -> None:
+    def __init__(
+        self, outbox: FollowerOutbox, submitter: Submitter, in_step: Callable[[Done], None], completed: Done
+    ) -> None:
         self.submitter = submitter
         self._outbox = outbox
+        self._in_step = in_step
         self._completed = completed
         self._waiting: dict[int, Done] = {}  # request number -> what its answer completes
         self._outcomes: dict[int, Outcome] = {}  # wiring requests of this broker that have applied here
@@ -58,6 +63,11 @@ class Requests:
         return not self._waiting
 
     def answered(self, peer: str, frame: Results) -> None:
+        """An answer stands behind all of the wiring that was complete before it, and that may be on its way to the disk
+        here (K5): a queue that has taken a request, or a deleted one that never will."""
+        self._in_step(partial(self._answer, frame))
+
+    def _answer(self, frame: Results) -> None:
         for request in self.submitter.answered(frame):
             self._waiting.pop(request.number)()
         self._completed()

@@ -14,6 +14,7 @@ from ..wire.events import CLUSTER, Evict, Return, encode_event
 from ..wire.log_frames import Ack, Evicted, Gap, LogDropped, LogReport
 from .backlog import Backlog
 from .evictions import Evictions
+from .left_logs import LeftLogs
 from .membership import Membership
 from .order import Order
 from .progress import KeeperState, Progress
@@ -45,6 +46,7 @@ class Keepers:
         self._evictions = evictions
         self._requests = requests
         self._membership = membership
+        self._left_logs = LeftLogs(order, outbox, membership)
         self._rejoins = rejoins
         self._backlog = backlog
         self._stream = stream
@@ -61,9 +63,13 @@ class Keepers:
         life = life_of(frame)
         newest = max(stream.incs.get(voter, 0), known.log_inc if known is not None else 0)
         latest = max(stream.lives.get(voter, 0), known.life if known is not None else 0)
+        if not self._evictions.is_out(voter, life):
+            self._membership.back(stream, voter, life)
         if self._membership.turns_away(stream, frame, newest):
             if stream.name == CLUSTER:
                 self._membership.tell_left(peer, voter)
+            else:
+                self._left_logs.found(peer, frame)
             return
         older = frame.log_inc < newest
         if self._evictions.is_out(voter, life) or life < latest or (older and not frame.stored):
@@ -125,7 +131,6 @@ class Keepers:
         self._backlog.enrolled(stream, voter, keeper)
         if stream.name == CLUSTER:
             self._evictions.absent.discard(voter)
-            self._membership.back(voter, keeper.life)
         if keeper.voting:
             stream.away.discard(voter)
         else:
@@ -134,6 +139,7 @@ class Keepers:
 
     def hear_again(self) -> None:
         """Hear the reports again of voters that were too far behind and could not be spared."""
+        self._left_logs.look()
         for stream in list(self._order.streams.values()):
             if stream.ready and stream.reports:
                 reports, stream.reports = stream.reports, {}
@@ -208,6 +214,7 @@ class Keepers:
 
     def lost(self, peer: str) -> None:
         """The link to a keeper's process broke."""
+        self._left_logs.lost(peer)
         for stream in list(self._order.streams.values()):
             for voter, keeper in list(stream.keepers.items()):
                 if keeper.peer == peer:

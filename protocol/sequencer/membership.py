@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..limits import INCARNATIONS_PER_BROKER
 from ..log.quorum import change, majority
 from ..outbox import Outbox
 from ..wire.events import CLUSTER, Member, Rejoin, encode_event
@@ -48,7 +49,7 @@ class Membership:
         """A blank keeper that has acknowledged what was committed when it first did: order that it votes (again)."""
         if not keeper.caught_up():
             return
-        if voter in stream.voters or voter in stream.changed:
+        if self.votes(stream, voter):
             self._order.append(stream, encode_event(Rejoin(voter, keeper.log_inc)))
             keeper.rejoins_by(stream.end)
             stream.returned[voter] = keeper.log_inc, stream.end
@@ -137,7 +138,7 @@ class Membership:
         """Whether this keeper has left, or leaves, and has nothing more to say in the stream; its process goes on, and
         may still be a voter of others. `newest`: its broker's newest incarnation here."""
         voter = frame.voter
-        if voter in stream.voters or voter in stream.changed:
+        if self.votes(stream, voter):
             return False
         return not frame.blank or (stream.name != CLUSTER and (voter in self.leaving or frame.log_inc < newest))
 
@@ -165,10 +166,22 @@ class Membership:
         for stream in list(order.streams.values()):
             self._see_off(stream)
 
-    def back(self, broker: str, inc: int) -> None:
-        """An incarnation is here: if an older one wanted to leave, it left by dying."""
+    def back(self, stream: Stream, broker: str, life: int) -> None:
+        """A life of a broker keeps this stream: if an older one wanted to leave, it left by dying. A queue of that one
+        may be kept under a life a little later than the broker's own (`limits.INCARNATIONS_PER_BROKER`)."""
+        inc = life if stream.name == CLUSTER else life - INCARNATIONS_PER_BROKER
         if inc > self.leaving.get(broker, inc):
             del self.leaving[broker]
+
+    @staticmethod
+    def votes(stream: Stream, voter: str) -> bool:
+        """Whether it is a voter of the stream, or becomes or has been one by the change that is under way."""
+        return voter in stream.voters or voter in stream.changed
+
+    def is_out_of(self, stream: Stream, broker: str) -> bool:
+        """Whether a broker that is no voter of a queue's stream stays in the cluster, and so many know that it is none
+        that its log of the stream will never be asked for."""
+        return broker not in self.leaving and self._stays(broker) and self._known(stream)
 
     def _members(self) -> set[str]:
         """Voters of the cluster stream, and who is about to join them."""
@@ -210,6 +223,6 @@ class Membership:
             return True  # it is said anew when the rest has been applied
         for name in hosting:
             stream = streams.get(name)
-            if stream is not None and (broker in stream.voters or broker in stream.changed or not self._known(stream)):
+            if stream is not None and (self.votes(stream, broker) or not self._known(stream)):
                 return True
         return False

@@ -109,7 +109,9 @@ BUDGET = 300
 LOSSES = frozenset(mutants_losses.ALL)
 """Looked for in the stories of `losses.py`."""
 STORED = frozenset(mutants_disks.ALL | mutants_queues.ALL | mutants_recovered.ALL) | {
-    mutants_truth.what_has_come_to_another_queue_fails_with_one_that_is_gone.__name__  # seen in such a story only
+    mutants_truth.what_has_come_to_another_queue_fails_with_one_that_is_gone.__name__,  # seen in such a story only
+    mutants_truth.answers_do_not_wait_for_the_wiring_before_them.__name__,
+    mutants_membership.who_is_back_leaves_until_it_says_so_itself.__name__,
 }
 """Looked for in stories whose brokers have stores; the others, in stories without."""
 
@@ -205,6 +207,7 @@ _SHARED: list[tuple[ModuleType | type, str, Any]] = [
 _MEMORY: list[tuple[ModuleType | type, str, Any]] = [(memories, "SHARE", 1.0), (moves, "SHARE", 0.0)]
 _DYING: list[tuple[ModuleType | type, str, Any]] = [(deaths, "DYING", 1.0), (kinds, "KINDS", 1.0)]
 _TWICE: list[tuple[ModuleType | type, str, Any]] = [(duplicates, "STORIES", 1.0), (duplicates, "SHARE", 1.0)]
+_AS_TOLD: list[tuple[ModuleType | type, str, Any]] = [(closures, "STORIES", closures.STORIES)]
 _RISING: list[tuple[ModuleType | type, str, Any]] = [(delays, "RETRYING", 1.0), (delays, "RISING", 1.0)]
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **{name: [(message_moves, "STORIES", 1.0), (delays, "STORIES", 1.0), *_TWICE] for name in mutants_mixed.ALL},
@@ -233,6 +236,8 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "no_delay_is_long_enough": _RISING,
     **{name: [(made_names, "STORIES", 1.0)] for name in mutants_made_names.ALL},
     **{name: [(closures, "STORIES", 1.0), (closures, "RATE", 0.1)] for name in mutants_closures.ALL},
+    "answers_do_not_wait_for_the_wiring_before_them": _AS_TOLD,
+    "who_is_back_leaves_until_it_says_so_itself": _AS_TOLD,
     **{name: [(message_moves, "STORIES", 1.0)] for name in mutants_message_moves.ALL},
     "none_is_said_of_a_move_while_another_broker_moves_some": [
         (message_moves, "STORIES", 1.0),

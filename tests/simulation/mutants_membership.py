@@ -112,6 +112,17 @@ def leave_is_told_too_early(patch: Patch) -> None:
     patch.setattr(Membership, "leave", hasty)
 
 
+def who_is_back_leaves_until_it_says_so_itself(patch: Patch) -> None:
+    """That one of its queues is kept under a newer life does not end the older one's wish to leave."""
+    back = Membership.back
+
+    def deaf(self: Any, stream: Any, broker: str, life: int) -> None:
+        if stream.name == events.CLUSTER:
+            back(self, stream, broker, life)
+
+    patch.setattr(Membership, "back", deaf)
+
+
 def learner_knows_of_no_change(patch: Patch) -> None:
     """It counts the voters there were, while they change."""
     learned = Keeper._learned

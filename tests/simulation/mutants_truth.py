@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from mantamq.protocol.broker import gone_queues
+from mantamq.protocol.broker.cluster_state import ClusterState
 from mantamq.protocol.broker.consumers import Consumers
 from mantamq.protocol.broker.deletion import Deletions
 from mantamq.protocol.broker.senders import Senders
@@ -120,6 +121,11 @@ def empty_without_a_look(patch: Patch) -> None:
         self._look = lambda queue, then: then({"messages": 0, "dead_lettering": 0})
 
     patch.setattr(Deletions, "__init__", init)
+
+
+def answers_do_not_wait_for_the_wiring_before_them(patch: Patch) -> None:
+    """A broker deals with an answer while a deletion that came before it is on its way to its disk."""
+    patch.setattr(ClusterState, "in_step", lambda self, then: then())
 
 
 ALL: dict[str, Callable[[Patch], None]] = {

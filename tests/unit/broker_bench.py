@@ -30,7 +30,7 @@ class Bench:
         self.outbox.view.attached = True
         self.cluster = ClusterState("b1", 5, blank, voters)
         self.completed = 0  # how often requests were said to be dealt with
-        self.requests = Requests(self.outbox, Submitter("b1", 5), self._complete)
+        self.requests = Requests(self.outbox, Submitter("b1", 5), self.cluster.in_step, self._complete)
         self.sessions: dict[str, Session] = {}
         for name in queues:
             self.apply(DeclareQueue(name, {}))

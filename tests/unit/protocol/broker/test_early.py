@@ -5,9 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from broker_bench import Bench
 from mantamq.protocol.broker.cluster_state import ClusterState
 from mantamq.protocol.broker.dead_letters import DeadLetterRoutes
 from mantamq.protocol.broker.rebinding import bound
+from mantamq.protocol.log.durability import Durability, RecordWriter
 from mantamq.protocol.wire.events import DeadLetterDone, DeclareExchange, DeclareQueue, encode_event
 from mantamq.protocol.wire.queue_frames import DeadLetter, DeadLettered
 
@@ -23,6 +25,20 @@ def test_what_is_too_early_waits_until_the_stream_is_applied_so_far():
         cluster.keeper.commit = commit
         cluster.applied()
         assert done == ["now", "first", "second"][: 1 + commit]
+
+
+def test_an_answer_waits_for_the_wiring_before_it_that_is_not_on_disk_here_yet():
+    """Found in a story: a queue had been deleted, as this broker had been told, and its answers spoke of it as if not."""
+    bench, done = Bench("q"), []
+    keeper = bench.cluster.keeper
+    keeper.durability = durability = Durability("cluster", RecordWriter(), lambda: None)
+    durability.known = 2
+    number = bench.requests.request([("q#1", b"x")], lambda: done.append("answered"))
+    bench.answer(number)
+    assert done == [] and bench.completed == 0 and not bench.requests.idle
+    keeper.commit = 2
+    bench.cluster.applied()
+    assert done == ["answered"] and bench.completed == 1 and bench.requests.idle
 
 
 def test_what_goes_on_from_an_exchanges_own_queue_waits_for_the_wiring_that_it_is_to_go_by():
