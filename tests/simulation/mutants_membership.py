@@ -13,6 +13,7 @@ from mantamq.protocol.queue.applied import Applied
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica import machine as replica_machine
 from mantamq.protocol.sequencer import membership
+from mantamq.protocol.sequencer.left_logs import LeftLogs
 from mantamq.protocol.sequencer.membership import Membership
 from mantamq.protocol.sequencer.stream import Stream
 from mantamq.protocol.wire import events
@@ -112,8 +113,9 @@ def leave_is_told_too_early(patch: Patch) -> None:
     patch.setattr(Membership, "leave", hasty)
 
 
-def who_is_back_leaves_until_it_says_so_itself(patch: Patch) -> None:
-    """That one of its queues is kept under a newer life does not end the older one's wish to leave."""
+def who_is_back_half_gone_stays_so(patch: Patch) -> None:
+    """That one of its queues is kept under a newer life does not end the older one's wish to leave, and nobody has it
+    forget the logs of queues that it is out of."""
     back = Membership.back
 
     def deaf(self: Any, stream: Any, broker: str, life: int) -> None:
@@ -121,6 +123,7 @@ def who_is_back_leaves_until_it_says_so_itself(patch: Patch) -> None:
             back(self, stream, broker, life)
 
     patch.setattr(Membership, "back", deaf)
+    patch.setattr(LeftLogs, "found", lambda self, peer, frame: None)
 
 
 def learner_knows_of_no_change(patch: Patch) -> None:

