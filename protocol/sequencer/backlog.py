@@ -10,7 +10,8 @@ that had just lost its power, unknown to the sequencer, would leave one copy of 
 and the member catches up by them if it is needed.
 
 Who joins is counted from its first report on, before it is a member: what is committed is kept for its copies as well,
-and while it is none, it is not evicted for its silence.
+and while it is none, it is not evicted for its silence. So is one that was evicted and of which only some processes
+have reported since.
 
 A member whose disk has no room turns flow control on, too (`durable.md` 6): nothing completes, and what frees space
 goes on. It is spared after the same window, if the others have room and are a majority: then it is as slow as its disk
@@ -106,9 +107,13 @@ class Backlog:
     def lag_in(self, stream: Stream, member: str) -> Lag:
         keeper = stream.keepers.get(member)
         match = max(keeper.match, keeper.kept_from, stream.held) if keeper is not None else stream.held
-        if match >= stream.commit or not stream.ready or member in stream.gone or member in self._evictions.absent:
+        if match >= stream.commit or not stream.ready or member in stream.gone:
             return Lag()
-        if keeper is None and ((stream.name, member) in self.passed or member not in stream.voters + stream.changed):
+        if keeper is None and (
+            member in self._evictions.absent  # else some process of it is back, and its broker not yet, say
+            or (stream.name, member) in self.passed
+            or member not in stream.voters + stream.changed
+        ):
             return Lag()
         return Lag(stream.size[stream.commit] - stream.size[match], stream.commit - match)
 
@@ -175,7 +180,7 @@ class Backlog:
         for stream in order.streams.values():
             self.trim(stream)  # who has left, or has nothing to say any more, holds nothing up
         for member in self._waited_for():
-            lag = self.lag(member)  # none when it is evicted, or has gone before it was a member
+            lag = self.lag(member)  # none when all of it is evicted, or has gone before it was a member
             since_ms, full = self.on.get(member), self._wants_room(member)
             if since_ms is None:
                 if full:

@@ -16,7 +16,7 @@ from .checkers import Watcher
 from .model import Violation
 from .world import World
 
-SLACK_BYTES = 9_000
+SLACK_BYTES = 12_000
 SLACK_ENTRIES = 70
 """At most this comes at each broker, from senders that have capacity left, from one that comes from another broker and
 sends again what was not completed there, and of what consumers settle, until who is behind is given up, and of what dies

@@ -112,6 +112,7 @@ STORED = frozenset(mutants_disks.ALL | mutants_queues.ALL | mutants_recovered.AL
     mutants_truth.what_has_come_to_another_queue_fails_with_one_that_is_gone.__name__,  # seen in such a story only
     mutants_truth.answers_do_not_wait_for_the_wiring_before_them.__name__,
     mutants_membership.who_is_back_half_gone_stays_so.__name__,
+    mutants_flow.who_is_back_in_part_is_not_counted.__name__,
 }
 """Looked for in stories whose brokers have stores; the others, in stories without."""
 
@@ -238,6 +239,7 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **{name: [(closures, "STORIES", 1.0), (closures, "RATE", 0.1)] for name in mutants_closures.ALL},
     "answers_do_not_wait_for_the_wiring_before_them": _AS_TOLD,
     "who_is_back_half_gone_stays_so": _AS_TOLD,
+    "who_is_back_in_part_is_not_counted": _AS_TOLD,
     **{name: [(message_moves, "STORIES", 1.0)] for name in mutants_message_moves.ALL},
     "none_is_said_of_a_move_while_another_broker_moves_some": [
         (message_moves, "STORIES", 1.0),

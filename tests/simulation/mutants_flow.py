@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mantamq.protocol.broker.throttle import Throttle
 from mantamq.protocol.broker.transfers import Transfers
-from mantamq.protocol.sequencer.backlog import Backlog
+from mantamq.protocol.sequencer.backlog import Backlog, Lag
 from mantamq.protocol.wire.events import CLUSTER, Evict, Start
 from mantamq.protocol.wiring.cluster_flow import ClusterFlow
 
@@ -83,6 +83,16 @@ def given_up_and_not_told(patch: Patch) -> None:
         del self._outbox.effects[said:]
 
     patch.setattr(Backlog, "_pass_over", silent)
+
+
+def who_is_back_in_part_is_not_counted(patch: Patch) -> None:
+    """A process of an evicted broker is updated, and what gathers for it has no bound until the broker itself is heard."""
+    lag_in = Backlog.lag_in
+    patch.setattr(
+        Backlog,
+        "lag_in",
+        lambda self, stream, member: Lag() if member in self._evictions.absent else lag_in(self, stream, member),
+    )
 
 
 def _deaf(patch: Patch, kind: Any) -> None:

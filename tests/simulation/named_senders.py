@@ -87,14 +87,15 @@ class Life(Outbox):
     """A program's sender, from when it begins until it ends.
 
     Attributes:
-        began_behind: what was heard of its queue, as it is now, before it asked to begin. begins_at: what it heard as
-            its last completed, -1 before.
+        began_behind: what was heard of its queue, as it is now, before it asked to begin. began_with: the id of that.
+        begins_at: what it heard as its last completed, -1 before.
     """
 
     def __init__(self, program: Program, user: User, handle: int, capacity: int, queue: str) -> None:
         super().__init__(user, handle, "", program.queue, capacity)
         self.program = program
         self.began_behind, self.begins_at = program.heard.get(queue, 0), -1
+        self.began_with = queue
         self.names_number = program.skips
 
     @property
@@ -340,6 +341,8 @@ class NamedPrograms:
                     )
             last = next((life for life in program.lives if life.user is program.user), None)
             if last is None or last.user.over or not self._is_there(program):
+                continue
+            if last.began_with != self._id(program):  # that was deleted, and another declared since all was at rest
                 continue
             if last.ended:  # what was heard since it began may be of one before it, whose transfers were on their way
                 raise Violation(f"{last.holder} is the last of {program.name}, and over")

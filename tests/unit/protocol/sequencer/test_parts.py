@@ -665,6 +665,30 @@ def test_flow_control_goes_on_for_a_member_that_is_behind_and_off_when_it_has_ca
     assert events(cluster)[-1] == FlowControl("b3", False, "") and not backlog.on
 
 
+def test_who_is_evicted_counts_again_where_a_process_of_it_is_back():
+    """Seed 4194: its replica was back and updated, its broker could not reach the leader, and what gathered for it meanwhile
+    had no bound."""
+    order, outbox = Order(list(THREE), ONE), Outbox()
+    cluster, queue = ordered(order, CLUSTER), ordered(order)
+    evictions = Evictions(order)
+    backlog = Backlog(order, outbox, evictions, FailureDetector(order.members, None))
+    most = DEFAULT.backlog_entries
+    for stream in (cluster, queue):
+        stream.commit = stream.end = most
+        stream.size = {1: 0, most: 0, 0: 0}
+        for voter in ("b1", "b2"):
+            stream.keepers[voter].match = most
+        del stream.keepers["b3"]
+    assert backlog.lag("b3").entries == 2 * most
+    evictions.begin("b3")
+    assert not backlog.lag("b3").entries, "nothing is kept for who is out"
+    queue.keepers["b3"] = Progress("b3.r0", 10_001, 0, False)
+    backlog.enrolled(queue, "b3", queue.keepers["b3"])
+    assert backlog.lag("b3").entries == most
+    backlog.look()
+    assert list(backlog.on) == ["b3"]
+
+
 # ---- electing and adopting
 
 
