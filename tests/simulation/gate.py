@@ -409,6 +409,7 @@ UNFOUND = frozenset(
         "what_is_behind_what_is_undeliverable_is_passed_over",
         "who_comes_back_goes_on_in_another_queue_of_the_name",
         "who_has_just_left_held_nothing",
+        "who_is_back_half_gone_stays_so",
         "who_is_behind_is_never_given_up",
     }
 )
