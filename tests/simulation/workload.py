@@ -725,7 +725,10 @@ class Story:
         )  # fmt: skip
         self._replace_the_cut_off()
         self.until(self.flows.lifted, "flow control is lifted")
-        self.until(lambda: not self.watch.unanswered, "requests are answered though nobody does anything more")
+        self.until(
+            lambda: not self.watch.unanswered, "requests are answered though nobody does anything more",
+            HEAL_US,  # dead letters among them, of thousands that go one at a time where a piece takes no more
+        )  # fmt: skip
         self.named.rest(self)
         # One before it may look for a broker where none is any more, before it hears anything or gives up.
         self.until(self.named.over, "the last of each name has it, and no other", HEAL_US)
