@@ -801,7 +801,10 @@ class Story:
         self.until(lambda: not any(user.drains() for user in self.users if user.alive), "drains of users")
         self.until(self.flows.lifted, "flow control is lifted")
         self.until(lambda: all(map(_all_told, links)), "transfers are complete")
-        self.until(lambda: all(reply for client in alive for reply in client.replies.values()), "commands are answered")
+        self.until(
+            lambda: all(reply for client in alive if client.alive for reply in client.replies.values()),
+            "commands are answered",
+        )
         # A replica may have been given up just now, and a user be on its way to another broker.
         self.until(lambda: all(user.conversation.whole for user in self.users if user.alive), "users are whole again")
         for user in self.users:
