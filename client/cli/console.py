@@ -25,9 +25,11 @@ from ..addresses import split_host
 from ..errors import Invalid, MantaError, NoCluster
 from ..sync.sync import Connection, connect
 from .sheets import Sheet
+from .waiting import waiting
 
 PORT_S = 2.0
 AT_ONCE_S = 1.0
+LOOKING = "waiting for the cluster; `mantamq status` says how it is"
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as of a shell's commands."""
 out = Console()
@@ -94,7 +96,8 @@ def connection(broker: str, token: str, rescue: bool = False) -> Connection:
         MantaError: as `connect`.
     """
     try:
-        return connect(addresses(broker), token, rescue=rescue)
+        with waiting(err, LOOKING):
+            return connect(addresses(broker), token, rescue=rescue)
     except NoCluster as error:
         if isinstance(error.__cause__, LocalError):  # without what a program could do instead
             raise error.__cause__ from None
@@ -109,7 +112,8 @@ def running(address: str, namespace: str) -> Any:
     """
     from ...actors.cluster import find_cluster
 
-    return find_cluster(address or None, namespace or None)
+    with waiting(err, LOOKING):
+        return find_cluster(address or None, namespace or None)
 
 
 def seen(address: str, namespace: str, token: str = "") -> ClusterStatus:
