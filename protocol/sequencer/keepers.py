@@ -204,7 +204,9 @@ class Keepers:
     def commit(self, stream: Stream, index: int) -> None:
         first, stream.commit = stream.commit < stream.start <= index, index
         if stream.change and index >= stream.change:
-            self._membership.done(stream)
+            left = self._membership.done(stream)
+            for voter, peer in left if stream.name != CLUSTER else ():
+                self._left_logs.left(stream, voter, peer)
         elif first:
             self._membership.resume(stream)
         self._order.dirty[stream.name] = None

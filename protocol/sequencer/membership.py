@@ -75,13 +75,15 @@ class Membership:
         change(stream.changed, event)
         return True
 
-    def done(self, stream: Stream) -> None:
-        """A change of the voters is committed."""
+    def done(self, stream: Stream) -> list[tuple[str, str]]:
+        """A change of the voters is committed. Returns the voters that are none any more and whose keepers are here,
+        each with its peer."""
         left = [voter for voter in stream.voters if voter not in stream.changed]
         stream.settled = stream.change
         stream.voters[:], stream.changed, stream.change = stream.changed, [], 0
         if left:
             self.untold.add(stream.name)
+        here = [(voter, stream.keepers[voter].peer) for voter in left if voter in stream.keepers]
         for voter in left:
             keeper = stream.keepers.pop(voter, None)
             stream.away.discard(voter)
@@ -96,6 +98,7 @@ class Membership:
             self.resume(stream)
             if left and CLUSTER in self._order.streams:
                 self._see_off(self._order.streams[CLUSTER])
+        return here
 
     def tell_left(self, peer: str, broker: str) -> None:
         """The broker has left the cluster, and may end once that is known."""

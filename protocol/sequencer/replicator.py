@@ -54,7 +54,7 @@ def replicate(order: Order, stream: Stream, effects: list[Effect], limits: Limit
                 [log[i] for i in range(start, stop + 1)],
                 learner,
                 len(stream.voters) // 2 if learner else 0,
-                list(stream.voters) if not previous else [],
+                stream.first_voters() if not previous else [],
             )
             # The learner last: it has to wait for another one's acknowledgement anyway.
             effects.append(Multicast([keeper.peer for keeper in reversed(keepers)], frame))

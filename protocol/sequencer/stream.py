@@ -9,9 +9,9 @@ from collections.abc import Container, Iterable, Sequence
 
 from ..log.keeper import note_life
 from ..log.numbers import drop_numbers, is_over, note_number
-from ..log.quorum import held_by_majority, majority, recovery_quorum
+from ..log.quorum import change, held_by_majority, majority, recovery_quorum
 from ..status.machines import StreamStatus
-from ..wire.events import ZERO, Ballot, Entry, decode_event
+from ..wire.events import ZERO, Ballot, Entry, Member, decode_event
 from ..wire.log_frames import Fetched, LogReport, Numbers
 from .pending import Part, Pending
 from .progress import Progress
@@ -93,6 +93,16 @@ class Stream:
         if entry is not None:
             return entry.ballot
         return self.base_ballot if index == self.base else ZERO
+
+    def first_voters(self) -> list[str]:
+        """The voters with which a stream begins whose whole log is here: without the changes of them that are in it."""
+        first = list(self.voters)
+        for index in range(self.end, 0, -1):
+            entry = self.log[index]
+            event = decode_event(entry.event) if not entry.origin and index != self.change else None
+            if type(event) is Member:
+                change(first, Member(event.broker, event.inc, not event.present))
+        return first
 
     def put(self, entry: Entry, noted: bool = False) -> None:
         """The next entry of the log; `noted`: the tables of numbers know it already."""

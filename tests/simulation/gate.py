@@ -112,6 +112,9 @@ STORED = frozenset(mutants_disks.ALL | mutants_queues.ALL | mutants_recovered.AL
     mutants_truth.what_has_come_to_another_queue_fails_with_one_that_is_gone.__name__,  # seen in such a story only
     mutants_truth.answers_do_not_wait_for_the_wiring_before_them.__name__,
     mutants_membership.who_is_back_half_gone_stays_so.__name__,
+    mutants_membership.who_is_told_all_is_told_the_voters_of_now.__name__,
+    mutants_membership.who_is_taken_out_when_it_is_back_is_not_told.__name__,
+    mutants_membership.who_begins_a_queue_that_it_is_out_of_goes_on.__name__,
     mutants_flow.who_is_back_in_part_is_not_counted.__name__,
 }
 """Looked for in stories whose brokers have stores; the others, in stories without."""
@@ -209,6 +212,15 @@ _MEMORY: list[tuple[ModuleType | type, str, Any]] = [(memories, "SHARE", 1.0), (
 _DYING: list[tuple[ModuleType | type, str, Any]] = [(deaths, "DYING", 1.0), (kinds, "KINDS", 1.0)]
 _TWICE: list[tuple[ModuleType | type, str, Any]] = [(duplicates, "STORIES", 1.0), (duplicates, "SHARE", 1.0)]
 _AS_TOLD: list[tuple[ModuleType | type, str, Any]] = [(closures, "STORIES", closures.STORIES)]
+_LEAVING: list[tuple[ModuleType | type, str, Any]] = [
+    (moves, "SHARE", 1.0),
+    (moves, "RATE", 0.1),
+    (disk_stories, "LASTING", 1.0),
+    (disk_stories, "ALIKE", 1.0),
+    (disk_faults, "KINDS", ["blackout"]),
+    (faults, "RATE", 0.15),
+]
+_FORGOTTEN = [*_LEAVING, (moves, "FORGOTTEN", 1.0), (faults, "KINDS", ["link"])]
 _RISING: list[tuple[ModuleType | type, str, Any]] = [(delays, "RETRYING", 1.0), (delays, "RISING", 1.0)]
 FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **{name: [(message_moves, "STORIES", 1.0), (delays, "STORIES", 1.0), *_TWICE] for name in mutants_mixed.ALL},
@@ -238,7 +250,10 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **{name: [(made_names, "STORIES", 1.0)] for name in mutants_made_names.ALL},
     **{name: [(closures, "STORIES", 1.0), (closures, "RATE", 0.1)] for name in mutants_closures.ALL},
     "answers_do_not_wait_for_the_wiring_before_them": _AS_TOLD,
-    "who_is_back_half_gone_stays_so": _AS_TOLD,
+    "who_is_back_half_gone_stays_so": _FORGOTTEN,
+    "who_is_taken_out_when_it_is_back_is_not_told": _FORGOTTEN,
+    "who_begins_a_queue_that_it_is_out_of_goes_on": _FORGOTTEN,
+    "who_is_told_all_is_told_the_voters_of_now": [*_LEAVING, (faults, "KINDS", ["blackout"])],
     "who_is_back_in_part_is_not_counted": _AS_TOLD,
     **{name: [(message_moves, "STORIES", 1.0)] for name in mutants_message_moves.ALL},
     "none_is_said_of_a_move_while_another_broker_moves_some": [
@@ -409,7 +424,6 @@ UNFOUND = frozenset(
         "what_is_behind_what_is_undeliverable_is_passed_over",
         "who_comes_back_goes_on_in_another_queue_of_the_name",
         "who_has_just_left_held_nothing",
-        "who_is_back_half_gone_stays_so",
         "who_is_behind_is_never_given_up",
     }
 )

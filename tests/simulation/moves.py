@@ -14,6 +14,11 @@ from .world import World
 SHARE = 0.5
 """The share of stories with moves."""
 RATE = 0.03
+FORGOTTEN = 0.0
+"""How often a member with a store loses power while it leaves, and nobody asks it again: it is back, and stays. Usual
+stories have none of it."""
+LEAVES_US = 60_000
+"""The power goes out within this time."""
 BROKERS_MAX = 6
 LEAVING = "this broker leaves the cluster: connect to another member"
 
@@ -27,6 +32,7 @@ class Moves:
         self.on = self.rng.random() < SHARE
         self.counts: dict[str, int] = {}
         self.left: set[str] = set()
+        self._forgets = random.Random(f"forgotten moves {seed}")
 
     def maybe(self) -> None:
         """Perhaps somebody joins or leaves now."""
@@ -42,7 +48,17 @@ class Moves:
             self._count("leave")
             broker = self.rng.choice(staying)
             self.left.add(broker)
+            # Only where all is well: a transient queue might lose its majority otherwise.
+            forgets = world.standby and self._forgets.random() < FORGOTTEN and self.done()
             world.remove_broker(broker)
+            if forgets:
+                world.after(self._forgets.randrange(LEAVES_US), lambda: self._forget(broker))
+
+    def _forget(self, broker: str) -> None:
+        if broker in self.world.leaving and self.world.stores is not None:
+            self._count("forgotten")
+            self.world.leaving.discard(broker)
+            self.world.stores.power(broker)
 
     def before(self, stream: str, event: Any, model: ModelQueue) -> None:
         """Where nothing breaks, who leaves a queue has given back all it held there."""

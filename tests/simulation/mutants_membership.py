@@ -12,7 +12,7 @@ from mantamq.protocol.log.quorum import change, held_by_majority
 from mantamq.protocol.queue.applied import Applied
 from mantamq.protocol.queue.state import QueueState
 from mantamq.protocol.replica import machine as replica_machine
-from mantamq.protocol.sequencer import membership
+from mantamq.protocol.sequencer import left_logs, membership
 from mantamq.protocol.sequencer.left_logs import LeftLogs
 from mantamq.protocol.sequencer.membership import Membership
 from mantamq.protocol.sequencer.stream import Stream
@@ -113,6 +113,11 @@ def leave_is_told_too_early(patch: Patch) -> None:
     patch.setattr(Membership, "leave", hasty)
 
 
+def who_is_told_all_is_told_the_voters_of_now(patch: Patch) -> None:
+    """A keeper that is sent a stream from its beginning is told who votes now, not who did then."""
+    patch.setattr(Stream, "first_voters", lambda self: list(self.voters))
+
+
 def who_is_back_half_gone_stays_so(patch: Patch) -> None:
     """That one of its queues is kept under a newer life does not end the older one's wish to leave, and nobody has it
     forget the logs of queues that it is out of."""
@@ -124,6 +129,18 @@ def who_is_back_half_gone_stays_so(patch: Patch) -> None:
 
     patch.setattr(Membership, "back", deaf)
     patch.setattr(LeftLogs, "found", lambda self, peer, frame: None)
+    patch.setattr(LeftLogs, "left", lambda self, stream, voter, peer: None)
+
+
+def who_is_taken_out_when_it_is_back_is_not_told(patch: Patch) -> None:
+    """A wish to leave that is over when it is carried out leaves a keeper that nobody speaks to."""
+    patch.setattr(LeftLogs, "left", lambda self, stream, voter, peer: None)
+
+
+def who_begins_a_queue_that_it_is_out_of_goes_on(patch: Patch) -> None:
+    """The log of a queue that was declared while its broker left, and begun in its next life, is not given up."""
+    outlived = left_logs.outlived
+    patch.setattr(left_logs, "outlived", lambda frame: frame.opened > 0 and outlived(frame))
 
 
 def learner_knows_of_no_change(patch: Patch) -> None:
