@@ -9,6 +9,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from math import inf
 
+from .range_columns import FEW, apart, columns, joined, rise, without
+
+NEIGHBOURS = 8
+"""Many ranges are taken together when there are at most so many times as many of the set between them."""
+
 
 class RangeSet:
     """A set of integers kept as ranges. Not safe to change while iterating."""
@@ -168,6 +173,71 @@ class RangeSet:
         self.count -= last - first + 1
         return [(first, last)]
 
+    def take_all(self, gone_firsts: list[int], gone_lasts: list[int]) -> bool:
+        """Take these ranges out together, if they are many, rise, and are all members: whether they are out. If not,
+        nothing is."""
+        count = len(gone_firsts)
+        if count <= FEW or not rise(gone_firsts, gone_lasts):
+            return False
+        firsts, lasts = self._firsts, self._lasts
+        low, high = bisect_left(lasts, gone_firsts[0]), bisect_right(firsts, gone_lasts[-1])
+        if high - low > NEIGHBOURS * count:
+            return False
+        if firsts[low:high] == gone_firsts and lasts[low:high] == gone_lasts:
+            del firsts[low:high], lasts[low:high]
+        elif (left := without(firsts[low:high], lasts[low:high], gone_firsts, gone_lasts)) is not None:
+            firsts[low:high], lasts[low:high] = left
+        else:
+            return False
+        self.count -= sum(gone_lasts) - sum(gone_firsts) + count
+        return True
+
+    def take_each(self, gone_firsts: list[int], gone_lasts: list[int]) -> list[tuple[int, int]]:
+        """Take these ranges out, as far as they are members: those, as ranges, in the order of what they are parts
+        of."""
+        if len(gone_firsts) == 1:
+            return self.take(gone_firsts[0], gone_lasts[0])
+        ranges = zip(gone_firsts, gone_lasts, strict=True)
+        if self.take_all(gone_firsts, gone_lasts):
+            return list(ranges)
+        return [part for first, last in ranges for part in self.take(first, last)]
+
+    def take_known(self, firsts: list[int], lasts: list[int]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """The same, and what of these ranges was not in."""
+        if len(firsts) == 1:
+            parts = self.take(firsts[0], lasts[0])
+            return parts, [] if parts == [(firsts[0], lasts[0])] else subtract(firsts[0], lasts[0], parts)
+        if self.take_all(firsts, lasts):
+            return [*zip(firsts, lasts, strict=True)], []
+        found, missing = list[tuple[int, int]](), list[tuple[int, int]]()
+        for first, last in zip(firsts, lasts, strict=True):
+            parts = self.take(first, last)
+            found += parts
+            if len(parts) != 1 or parts[0] != (first, last):
+                missing += subtract(first, last, parts)
+        return found, missing
+
+    def add_all(self, ranges: list[tuple[int, int]]) -> None:
+        """Put these ranges in, together if they are new, many, rise, and do not touch each other."""
+        if len(ranges) <= FEW or not self._add_all(*columns(ranges)):
+            for first, last in ranges:
+                self.add(first, last)
+
+    def _add_all(self, new_firsts: list[int], new_lasts: list[int]) -> bool:
+        if not apart(new_firsts, new_lasts):
+            return False
+        firsts, lasts = self._firsts, self._lasts
+        low, high = bisect_left(lasts, new_firsts[0] - 1), bisect_right(firsts, new_lasts[-1] + 1)
+        both = new_firsts, new_lasts
+        if high > low:
+            if high - low > NEIGHBOURS * len(new_firsts):
+                return False
+            if (both := joined(firsts[low:high], lasts[low:high], new_firsts, new_lasts)) is None:
+                return False
+        firsts[low:high], lasts[low:high] = both
+        self.count += sum(new_lasts) - sum(new_firsts) + len(new_firsts)
+        return True
+
     def covers(self, first: int, last: int) -> bool:
         """Whether every member of ``first..last`` is in."""
         index = bisect_right(self._firsts, first) - 1
@@ -198,6 +268,35 @@ class RangeSet:
             first = firsts[index]
             yield (first if first > position else position), lasts[index]
 
+    def some(self, position: int, most: int) -> list[tuple[int, int]]:
+        """The least members >= `position`, at most so many, as ranges."""
+        index = bisect_left(self._lasts, position)
+        firsts, lasts = self._firsts[index : index + most], self._lasts[index : index + most]
+        if firsts == lasts:  # each of one member
+            return [*zip(firsts, lasts, strict=True)]
+        found: list[tuple[int, int]] = []
+        for first, last in zip(firsts, lasts, strict=True):
+            if first < position:
+                first = position
+            if last - first >= most:
+                found.append((first, first + most - 1))
+                break
+            found.append((first, last))
+            most -= last - first + 1
+            if not most:
+                break
+        return found
+
+    def meets(self, ranges: list[tuple[int, int]]) -> bool:
+        """Whether one of these ranges, which rise, has a member."""
+        low, high = bisect_left(self._lasts, ranges[0][0]), bisect_right(self._firsts, ranges[-1][1])
+        if low >= high:
+            return False
+        if high - low <= NEIGHBOURS * len(ranges):
+            firsts, lasts = columns(ranges)
+            return joined(self._firsts[low:high], self._lasts[low:high], firsts, lasts) is None
+        return any(self.within(first, last) for first, last in ranges)
+
     def at_or_after(self, position: int) -> tuple[int, int] | None:
         """The first range of members >= `position`, cut to start there, or None."""
         index = bisect_left(self._lasts, position)
@@ -220,6 +319,10 @@ def subtract(first: int, last: int, taken: list[tuple[int, int]]) -> list[tuple[
 
 def rising(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Disjoint ranges in any order as few that rise."""
+    if len(ranges) > FEW:
+        firsts, lasts = columns(ranges)
+        if (melted := joined(firsts, lasts, [], [])) is not None:
+            return list(zip(*melted, strict=True))
     found: list[tuple[int, int]] = []
     begin, end = 0, -1
     for first, last in sorted(ranges):

@@ -6,7 +6,8 @@ can never hit a later delivery of the same message: what is not held under that 
 
 from __future__ import annotations
 
-from ..ranges import RangeSet, runs, subtract
+from ..range_columns import by_acquisition
+from ..ranges import RangeSet
 from ..wire.events import Accept, Modify, Reject, Release
 
 Holder = tuple[str, int, int]
@@ -22,19 +23,17 @@ class Acquisitions(dict[Holder, RangeSet]):
         """Take the event's runs out: (ranges that were held, runs that were not)."""
         settled: list[tuple[int, int]] = []
         lost: list[int] = []
-        for acquisition, first, last in runs(event.runs):
-            key = (event.broker, event.inc, acquisition)
+        for acquisition, firsts, lasts in by_acquisition(event.runs):
+            key = event.broker, event.inc, acquisition
             held = self.get(key)
-            if held is None:
+            found, missing = (
+                held.take_known(firsts, lasts) if held is not None else ([], zip(firsts, lasts, strict=True))
+            )
+            settled += found
+            for first, last in missing:
                 lost += (acquisition, first, last)
-                continue
-            parts = held.take(first, last)
-            settled += parts
-            if not held.count:
+            if held is not None and not held.count:
                 del self[key]
-            if len(parts) != 1 or parts[0] != (first, last):
-                for a, b in subtract(first, last, parts):
-                    lost += (acquisition, a, b)
         return settled, lost
 
     def drop(self, ranges: list[tuple[int, int]]) -> int:

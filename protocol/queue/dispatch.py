@@ -12,9 +12,11 @@ behind the delivery, and until that event is applied the positions are *taken*.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from ..limits import DEFAULT, Limits
+from ..range_columns import count_of, members
 from ..ranges import RangeSet, rising, subtract
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.queue_frames import Deliver
@@ -71,12 +73,8 @@ class Delivered:
         self.ranges = ranges
 
     def frame(self, state: Shown) -> Deliver:
-        blobs_of = state.blobs
-        blobs: list[bytes] = []
-        ranges: list[int] = []
-        for first, last in self.parts:
-            ranges += (first, last)
-            blobs += [blobs_of[position] for position in range(first, last + 1)]
+        ranges = [*chain.from_iterable(self.parts)]
+        blobs = [*map(state.blobs.__getitem__, members(self.parts))]
         redelivered: list[int] = []
         if state.deliveries:
             redelivered = state.deliveries.column(self.parts)
@@ -227,14 +225,12 @@ class Dispatcher:
                     acquisition = next(next_acquisition)
                     if len(parts) > 1:
                         ranges = rising(parts)
-                    for a, b in ranges:
-                        taken.add(a, b)
+                    taken.add_all(ranges)
                     if self.follows:
                         self._allocator.took(subscription, parts)
                     if subscription.accept:
                         held = subscription.held[acquisition] = RangeSet()
-                        for a, b in ranges:
-                            held.add(a, b)
+                        held.add_all(ranges)
                 delivered.append(Delivered(subscription, acquisition, parts, ranges))
                 if subscription.credit.messages > 0 and (subscription.browse or available.count > taken.count):
                     still.append(subscription)
@@ -279,7 +275,7 @@ class Dispatcher:
         if not parts:
             return parts, 0
         parts, size = fitting(self.shown, parts, credit, self._deliver_bytes)
-        count = sum(last - first + 1 for first, last in parts)
+        count = count_of(parts)
         if count:
             subscription.place = order.given(subscription.place, parts)
             credit.take(count, size)

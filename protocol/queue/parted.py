@@ -3,8 +3,11 @@ is a level of priority or a value of a header."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
+from ..range_columns import members
 from ..ranges import RangeSet
 from .applied import Applied
 from .state import QueueState
@@ -31,6 +34,10 @@ class Parted(RangeSet):
 
     def part_of(self, position: int) -> Any:
         return self._part_of[position]
+
+    def parts_of(self, positions: Iterable[int]) -> list[Any]:
+        """The part of each; None where it is not known."""
+        return [*map(self._part_of.get, positions)]
 
     def place(self, first: int, parts: list[Any]) -> None:
         """Messages from `first` on, all of them available, are of these parts."""
@@ -89,6 +96,24 @@ class Parted(RangeSet):
                 else:
                     waiting.remove(a, b)
         return found
+
+    def take_all(self, gone_firsts: list[int], gone_lasts: list[int]) -> bool:
+        if not super().take_all(gone_firsts, gone_lasts):
+            return False
+        positions = [*members([*zip(gone_firsts, gone_lasts, strict=True)])]
+        gone = defaultdict[Any, list[int]](list)
+        of = self.parts_of(positions)
+        if of.count(of[0]) == len(of):
+            gone[of[0]] = positions
+        else:
+            for part, position in zip(of, positions, strict=True):
+                gone[part].append(position)
+        for part, of_it in gone.items():
+            if (waiting := self.parts.get(part)) is not None:
+                waiting.take_each(of_it, of_it)
+                if not waiting.count:
+                    del self.parts[part]
+        return True
 
     def leave_out(self, delayed: list[tuple[int, int]]) -> None:
         """Some that were just placed are not available yet."""

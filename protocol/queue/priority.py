@@ -9,6 +9,7 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
+from ..range_columns import count_of
 from ..ranges import RangeSet, subtract
 from ..wire.events import Enqueue, Event
 from .parted import PartedState
@@ -58,22 +59,36 @@ class ByPriority(PartedState):
         found: list[tuple[int, int]] = []
         parts = self._available.parts
         for level in sorted(parts, reverse=True):
-            for part in parts[level].since(place.get(level, 1)):
-                for first, last in subtract(*part, taken.within(*part)) if taken.count else (part,):
-                    if last - first >= most:
-                        last = first + most - 1
-                    found.append((first, last))
-                    most -= last - first + 1
-                    if not most:
-                        return found
+            position = place.get(level, 1)
+            some = parts[level].some(position, most)
+            if some and taken.count and taken.meets(some):
+                some = _free(parts[level], position, most, taken)
+            found += some
+            most -= count_of(some)
+            if not most:
+                break
         return found
 
     def given(self, place: Any, parts: list[tuple[int, int]], /) -> Any:
-        part_of = self._available.part_of
-        return place | {part_of(last): last + 1 for _, last in parts}
+        ends = [last for _, last in parts]
+        return place | dict(zip(self._available.parts_of(ends), [last + 1 for last in ends], strict=True))
 
     def back(self, place: Any, positions: list[tuple[int, int]], /) -> Any:
         first = positions[0][0]
         if isinstance(place, int):
             return min(place, first)
         return {level: min(position, first) for level, position in place.items()}
+
+
+def _free(waiting: RangeSet, position: int, most: int, taken: RangeSet) -> list[tuple[int, int]]:
+    """The first messages of a level from a position on that are not taken, at most so many."""
+    found: list[tuple[int, int]] = []
+    for part in waiting.since(position):
+        for first, last in subtract(*part, taken.within(*part)):
+            if last - first >= most:
+                last = first + most - 1
+            found.append((first, last))
+            most -= last - first + 1
+            if not most:
+                return found
+    return found

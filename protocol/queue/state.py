@@ -16,7 +16,8 @@ from functools import partial
 
 import msgspec
 
-from ..ranges import RangeSet, pairs, runs
+from ..range_columns import by_acquisition, members
+from ..ranges import RangeSet, pairs
 from ..wire.events import (
     Accept,
     Acquire,
@@ -170,14 +171,12 @@ class QueueState:
             return Applied(effective=False)
         available = self.available
         taken: list[tuple[int, int]] = []
-        for acquisition, first, last in runs(event.runs):
+        for acquisition, firsts, lasts in by_acquisition(event.runs):
             # Some may be purged or expired meanwhile: only available messages can be acquired.
-            parts = available.take(first, last)
+            parts = available.take_each(firsts, lasts)
             taken += parts
             if not event.accepted and parts:
-                held = self.acquired.setdefault((event.broker, event.inc, acquisition), RangeSet())
-                for a, b in parts:
-                    held.add(a, b)
+                self.acquired.setdefault((event.broker, event.inc, acquisition), RangeSet()).add_all(parts)
         if event.accepted:
             self.accepted += self.dequeue(taken)
         return Applied(positions=taken)
@@ -273,15 +272,13 @@ class QueueState:
 
     def dequeue(self, positions: list[tuple[int, int]]) -> int:
         """Forget the messages at these positions; returns their number."""
-        count, pop = 0, self.blobs.pop
-        for first, last in positions:
-            count += last - first + 1
-            self.bytes -= sum(map(len, map(pop, range(first, last + 1))))
+        before = len(self.blobs)
+        self.bytes -= sum(map(len, map(self.blobs.pop, members(positions))))
         if self.deliveries.marks.count:
             self.deliveries.forget(positions)
         if self.expiry:
             self.expiry.forget(positions)
-        return count
+        return before - len(self.blobs)
 
     # ---- updates (`design.md` section 8)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..range_columns import members
 from .credit import UNLIMITED, CreditBalance
 from .sequence import Shown
 
@@ -27,7 +28,7 @@ def fitting(
     if credit.bytes == UNLIMITED and state.bytes <= most_bytes:
         return parts, 0
     blobs = state.blobs
-    size = sum(len(blobs[position]) for first, last in parts for position in range(first, last + 1))
+    size = sum(map(len, map(blobs.__getitem__, members(parts))))
     if size <= most_bytes and (credit.bytes == UNLIMITED or size <= credit.bytes):
         return parts, size
     fits, size = list[tuple[int, int]](), 0

@@ -9,7 +9,6 @@ from collections import deque
 from typing import NamedTuple
 
 from ..queue.dispatch import Dispatcher
-from ..ranges import runs
 from ..wire.events import AnyEvent
 from .outbox import QueueOutbox
 
@@ -57,8 +56,7 @@ class OwnEvents(deque[OwnEvent]):
 
 def acquired(dispatcher: Dispatcher, wanted: list[int], effective: bool) -> None:
     """What this replica wanted to acquire is acquired, or was void."""
-    ranges = [(first, last) for _, first, last in runs(wanted)]
-    for first, last in ranges:
-        dispatcher.taken.remove(first, last)
+    firsts, lasts = wanted[1::3], wanted[2::3]
+    dispatcher.taken.take_each(firsts, lasts)
     if not effective:
-        dispatcher.returned(ranges)
+        dispatcher.returned([*zip(firsts, lasts, strict=True)])

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from ..range_columns import by_acquisition
 from ..ranges import RangeSet, runs
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.events import Accept, Acquire, AnyEvent, Modify, Reject, Release
@@ -133,22 +134,14 @@ def claim(held: dict[int, RangeSet], wanted: list[int]) -> tuple[list[int], list
     """
     good: list[int] = []
     lost: list[int] = []
-    for acquisition, first, last in runs(wanted):
+    for acquisition, firsts, lasts in by_acquisition(wanted):
         mine = held.get(acquisition)
-        if mine is None:
-            lost += (acquisition, first, last)
-            continue
-        if mine.covers(first, last):
+        found, missing = mine.take_known(firsts, lasts) if mine is not None else ([], zip(firsts, lasts, strict=True))
+        for first, last in found:
             good += (acquisition, first, last)
-        else:
-            rest = RangeSet([first, last])
-            for a, b in mine.within(first, last):
-                good += (acquisition, a, b)
-                rest.remove(a, b)
-            for a, b in rest:
-                lost += (acquisition, a, b)
-        mine.remove(first, last)
-        if not mine.count:
+        for first, last in missing:
+            lost += (acquisition, first, last)
+        if mine is not None and not mine.count:
             del held[acquisition]
     return good, lost
 

@@ -84,7 +84,8 @@ OFFICE = "supervisor/office.py"  # whose orders a member takes: a value that eve
 ROOMS: dict[str, set[str]] = {
     "errors.py": set(),
     "limits.py": {"errors.py"},
-    "ranges.py": set(),
+    "range_columns.py": set(),
+    "ranges.py": {"range_columns.py"},
     "timing.py": {"errors.py"},
     "wire": {"errors.py", "limits.py"},
     "status": {"errors.py", "wire"},
@@ -94,7 +95,7 @@ ROOMS: dict[str, set[str]] = {
     "resident.py": {"machine.py", "wire"},
     "log": {"companions.py", "errors.py", "limits.py", "machine.py", "timing.py", "wire"},
     "wiring": {"errors.py", "limits.py", "queue/declared.py", "queue/settings.py", "wire", OFFICE},
-    "queue": {"errors.py", "limits.py", "ranges.py", "timing.py", "wire"},
+    "queue": {"errors.py", "limits.py", "range_columns.py", "ranges.py", "timing.py", "wire"},
     "lock": {"log", "machine.py", "status", "timing.py", "wire", OFFICE},
     "sequencer": {
         "errors.py",
@@ -128,6 +129,7 @@ ROOMS: dict[str, set[str]] = {
         "log",
         "machine.py",
         "queue",
+        "range_columns.py",
         "ranges.py",
         "resident.py",
         "status",
