@@ -26,7 +26,8 @@ class LeftLogs:
 
     Attributes:
         _found: (stream, peer) that has one -> voter.
-        _late: (stream, voter) that was taken out after it had come back.
+        _late: (stream, voter) that was taken out after it had come back; also when it is told, as that may be lost
+            with a link, and then it reports once more.
     """
 
     def __init__(self, order: Order, outbox: Outbox, membership: Membership) -> None:

@@ -83,14 +83,15 @@ class Membership:
         stream.voters[:], stream.changed, stream.change = stream.changed, [], 0
         if left:
             self.untold.add(stream.name)
-        here = [(voter, stream.keepers[voter].peer) for voter in left if voter in stream.keepers]
+        here: list[tuple[str, str]] = []
         for voter in left:
-            keeper = stream.keepers.pop(voter, None)
             stream.away.discard(voter)
-            if stream.name == CLUSTER:
-                self._evictions.absent.discard(voter)
-                if keeper is not None:
-                    self.tell_left(keeper.peer, voter)
+            if (keeper := stream.keepers.pop(voter, None)) is not None:
+                here.append((voter, keeper.peer))
+        if stream.name == CLUSTER:
+            self._evictions.absent.difference_update(left)
+            for voter, peer in here:
+                self.tell_left(peer, voter)
         if stream.name == CLUSTER:
             for other in list(self._order.streams.values()):
                 self.resume(other)
