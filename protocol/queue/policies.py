@@ -40,8 +40,9 @@ class Policies(NamedTuple):
 
     @property
     def patient(self) -> bool:
-        """Whether nobody waits for an accept; where it frees a group, another consumer may."""
-        return not any(Accept in policy.events for policy in self.of_state)
+        """Whether nobody waits for an accept but producers that are held back; where it frees a group, another consumer
+        may."""
+        return not any(Accept in policy.events and not isinstance(policy, ProducerFlow) for policy in self.of_state)
 
 
 def dead_lettering(state: QueueState, settings: QueueSettings) -> list[StatePolicy]:

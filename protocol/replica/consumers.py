@@ -18,7 +18,7 @@ from ..queue.state import QueueState
 from ..queue.undeliverable import leave_out
 from ..ranges import RangeSet, pairs, runs
 from ..timing import DEFAULT_TIMING, Timing
-from ..wire.events import Expire, Release
+from ..wire.events import Accept, Expire, Release
 from ..wire.queue_frames import Cancel, Cancelled, Consume, Credit, Drained, Settle, Settled
 from .outbox import QueueOutbox
 from .own_events import OwnEvents
@@ -28,7 +28,7 @@ from .settlements import PATIENT, Settlements, Settling, common
 class QueueConsumers:
     """Args:
     inc: incarnation under which this broker keeps the queue.
-    patient: nobody waits for an accept of this queue.
+    patient: nobody waits for an accept of this queue, but producers that it holds back.
     """
 
     __slots__ = (
@@ -142,7 +142,9 @@ class QueueConsumers:
         outbox = self._outbox
         for event, settling in self.settlements.events(outbox.broker, self._inc, self._lock.grant, outbox.now_ms):
             if event is not None:
-                self._own.submit(event, settling, type(event) in self._patient)
+                kind = type(event)
+                hurried = kind is Accept and self._state.flow_stopped  # it may be what lets producers go on
+                self._own.submit(event, settling, kind in self._patient and not hurried)
             elif settling is not None:
                 for sub, number, lost, _ in settling.tags:
                     outbox.send(outbox.broker, Settled(self._id, sub, number, lost))

@@ -42,7 +42,9 @@ class VerdictTeller(QueueObserver):
         if type(event) is Enqueue and entry.origin == self._broker:
             self._until_ms = self._outbox.now_ms + PRODUCES_MS
             self._judge(entry.inc, entry.number, event.client, event.numbers)
-        if self._state.flow_stopped != self._stopped:
+        stopped = self._state.flow_stopped
+        # A broker without producers need not know that it would hold them back.
+        if (self._stopped or self._held) if not stopped else not self._stopped and self.expected():
             self._turned()
         if self.destroys and not self._told_over and self._destroyed():
             self._say(Judged(self._state.id, self._outbox.inc, stopped=self._stopped))
@@ -67,8 +69,7 @@ class VerdictTeller(QueueObserver):
 
     def _turned(self) -> None:
         """The queue begins to hold its producers back, or lets them go on."""
-        stopped = self._stopped = self._state.flow_stopped
-        if stopped:
+        if self._state.flow_stopped:
             self._say(Judged(self._state.id, self._outbox.inc, stopped=True))
             return
         held, self._held = self._held, {}
@@ -87,13 +88,13 @@ class VerdictTeller(QueueObserver):
     def restored(self) -> None:
         """The state is another one."""
         self._held = {}
-        self._stopped = self._state.flow_stopped
-        self._say(Judged(self._state.id, self._outbox.inc, stopped=self._stopped, again=True))
+        self._say(Judged(self._state.id, self._outbox.inc, stopped=self._state.flow_stopped, again=True))
 
     def _say(self, frame: Judged) -> None:
         if self.destroys and self._destroyed():
             self._told_over = True
             frame = replace(frame, over=True)
+        self._stopped = frame.stopped
         self._outbox.send(self._broker, frame)
 
     def _destroyed(self) -> bool:

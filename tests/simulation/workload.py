@@ -7,6 +7,7 @@ import random
 import re
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from mantamq.client.management import _declare_queue
@@ -250,6 +251,8 @@ class Story:
             self.world, self.ledger, f"u{len(self.users) + 1}", rng.choice(self.serving()), rng, heartbeat_ms,
             rng.random() < 0.9 if reconnects is None else reconnects,
         )  # fmt: skip
+        if random.Random(f"loop of {user.name} in {self.seed}").random() < 0.5:  # as an asyncio program
+            user.conversation.soon = partial(self.world.after, 0)
         self.users.append(user)
         self._unended.append(user)
         return user

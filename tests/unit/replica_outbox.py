@@ -15,7 +15,7 @@ class KeptOutbox:
 
     Attributes:
         sent: (peer, frame) in order, since the last `take`.
-        submitted: (stream, event) since the last `take`.
+        submitted: (stream, event) since the last `take`; patient: those that nobody waits for.
         number: of the request that is being gathered.
     """
 
@@ -26,6 +26,7 @@ class KeptOutbox:
         self.dirty: dict[str, None] = {}
         self.sent: list[tuple[str, Frame]] = []
         self.submitted: list[tuple[str, AnyEvent]] = []
+        self.patient: list[AnyEvent] = []
         self.number = 1
         self.timers: dict[str, int] = {}
         self.retired = ""
@@ -42,6 +43,8 @@ class KeptOutbox:
 
     def submit(self, stream: str, event: AnyEvent, patient: bool = False) -> int:
         self.submitted.append((stream, event))
+        if patient:
+            self.patient.append(event)
         return self.number
 
     def set_timer(self, id: str, at_ms: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mantamq.protocol.queue.policies import policies_of
 from mantamq.protocol.queue.settings import QueueSettings
 from mantamq.protocol.queue.state import QueueState
-from mantamq.protocol.replica.verdicts import VerdictTeller
+from mantamq.protocol.replica.verdicts import PRODUCES_MS, VerdictTeller
 from mantamq.protocol.wire.events import AnyEvent, Enqueue, Entry, Purge, encode_event
 from mantamq.protocol.wire.verdict_frames import Judge, Judged
 from replica_outbox import KeptOutbox
@@ -55,6 +55,23 @@ def test_what_has_come_in_waits_until_the_queue_holds_nobody_back():
     assert queue.apply(enqueue(8, 9), number=3) == [Judged("q#1", 4, [3], [[8, 9]], True)], "nothing has"
     assert queue.apply(Purge(1), "b2") == []
     assert queue.apply(Purge(0), "b2") == [Judged("q#1", 4, [1, 2], [[], [6, 7]])]
+
+
+def test_a_broker_without_producers_hears_that_they_are_held_back_when_it_has_one():
+    queue = Queue(flow_stop_count=2, flow_resume_count=2)
+    assert queue.apply(enqueue(1, 3), "b2") == [] and queue.state.flow_stopped
+    assert queue.apply(Purge(0), "b2") == [] and not queue.state.flow_stopped
+    assert queue.apply(enqueue(4, 6), "b2") == []
+    assert queue.apply(enqueue(7, 7), number=1) == [Judged("q#1", 4, stopped=True)]
+    queue.outbox.now_ms += PRODUCES_MS
+    assert not queue.teller.expected()
+    assert queue.apply(Purge(0), "b2") == [Judged("q#1", 4, [1], [[]])], "who was told that is told when it is over"
+    assert queue.apply(enqueue(8, 11), "b2") == []
+    queue.apply(Purge(0), "b2")
+    assert queue.apply(enqueue(12, 12), number=2) == [Judged("q#1", 4, [2], [[]])]
+    assert queue.apply(enqueue(13, 15), "b2") == [Judged("q#1", 4, stopped=True)], "it has had one within a second"
+    queue.outbox.now_ms += PRODUCES_MS
+    assert queue.apply(Purge(0), "b2") == [Judged("q#1", 4)], "also where nothing of its own waits"
 
 
 def test_a_broker_that_asks_is_answered_by_the_state_and_told_the_rest_later():
