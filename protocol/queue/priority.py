@@ -62,9 +62,10 @@ class ByPriority(PartedState):
             position = place.get(level, 1)
             some = parts[level].some(position, most)
             if some and taken.count and taken.meets(some):
-                some = _free(parts[level], position, most, taken)
-            found += some
-            most -= count_of(some)
+                most -= LevelLine(parts[level], position, taken).head(most, found)
+            else:
+                found += some
+                most -= count_of(some)
             if not most:
                 break
         return found
@@ -80,15 +81,27 @@ class ByPriority(PartedState):
         return {level: min(position, first) for level, position in place.items()}
 
 
-def _free(waiting: RangeSet, position: int, most: int, taken: RangeSet) -> list[tuple[int, int]]:
-    """The first messages of a level from a position on that are not taken, at most so many."""
-    found: list[tuple[int, int]] = []
-    for part in waiting.since(position):
-        for first, last in subtract(*part, taken.within(*part)):
-            if last - first >= most:
-                last = first + most - 1
-            found.append((first, last))
-            most -= last - first + 1
-            if not most:
-                return found
-    return found
+class LevelLine:
+    """The messages of a level from a position on that are not taken, from the first to the last."""
+
+    __slots__ = ("_parts", "_rest")
+
+    def __init__(self, waiting: RangeSet, position: int, taken: RangeSet) -> None:
+        self._parts = _free(waiting, position, taken)
+        self._rest: tuple[int, int] | None = None
+
+    def head(self, most: int, found: list[tuple[int, int]]) -> int:
+        """Append the next ones to `found`, at most `most`; returns how many. Fewer: there are no others."""
+        count = 0
+        while count < most and (part := self._rest or next(self._parts, None)) is not None:
+            first, last = part
+            end = min(last, first + most - count - 1)
+            self._rest = (end + 1, last) if end < last else None
+            found.append((first, end))
+            count += end - first + 1
+        return count
+
+
+def _free(waiting: RangeSet, position: int, taken: RangeSet) -> Iterator[tuple[int, int]]:
+    for first, last in waiting.since(position):
+        yield from subtract(first, last, taken.within(first, last)) if taken.count else ((first, last),)

@@ -9,13 +9,12 @@ consume lock goes on where the last one was. An owner itself is ahead of that by
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
-from ..ranges import RangeSet, subtract
+from ..ranges import RangeSet
 from ..wire.events import Acquire, Enqueue, Event
 from .applied import Applied
-from .priority import ByPriority
+from .priority import ByPriority, LevelLine
 from .state import QueueState
 from .traits import Trait
 
@@ -121,7 +120,7 @@ class ByShares(ByPriority):
 
     def several(self, place: Any, most: int, taken: RangeSet, /) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
-        lines = {level: _Line(waiting, place.get(level, 1), taken) for level, waiting in self._available.parts.items()}
+        lines = {level: LevelLine(waiting, place.get(level, 1), taken) for level, waiting in self._available.parts.items()}
         level, used = self._turn
         while lines and most:
             line, room = lines.get(level), self._shares.room((level, used), most)
@@ -142,29 +141,3 @@ class ByShares(ByPriority):
         self._ahead += gone.total()
         self._turn = self._shares.after(self._turn, gone)
         return super().given(place, parts)
-
-
-class _Line:
-    """The messages of a level from a position on that are not taken, from the first to the last."""
-
-    __slots__ = ("_parts", "_rest")
-
-    def __init__(self, waiting: RangeSet, position: int, taken: RangeSet) -> None:
-        self._parts = _free(waiting, position, taken)
-        self._rest: tuple[int, int] | None = None
-
-    def head(self, most: int, found: list[tuple[int, int]]) -> int:
-        """Append the next ones to `found`, at most `most`; returns how many. Fewer: there are no others."""
-        count = 0
-        while count < most and (part := self._rest or next(self._parts, None)) is not None:
-            first, last = part
-            end = min(last, first + most - count - 1)
-            self._rest = (end + 1, last) if end < last else None
-            found.append((first, end))
-            count += end - first + 1
-        return count
-
-
-def _free(waiting: RangeSet, position: int, taken: RangeSet) -> Iterator[tuple[int, int]]:
-    for first, last in waiting.since(position):
-        yield from subtract(first, last, taken.within(first, last)) if taken.count else ((first, last),)
