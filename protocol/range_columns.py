@@ -6,7 +6,7 @@ and of what goes out of it or comes into it are merged by sorting, which costs e
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain, compress, groupby
 from operator import le, lt
 
@@ -25,7 +25,7 @@ def apart(firsts: list[int], lasts: list[int]) -> bool:
     return all(map(lt, [last + 1 for last in lasts], firsts[1:]))
 
 
-def without(firsts: list[int], lasts: list[int], gone_firsts: list[int], gone_lasts: list[int]) -> Columns | None:
+def cut_out(firsts: list[int], lasts: list[int], gone_firsts: list[int], gone_lasts: list[int]) -> Columns | None:
     """Ranges, without others that are in them; None: some of those are not. Both rise."""
     begins = sorted([*firsts, *[last + 1 for last in gone_lasts]])
     ends = sorted([*[last + 1 for last in lasts], *gone_firsts])  # each is the first that is not a member any more
@@ -52,15 +52,21 @@ def columns(ranges: list[tuple[int, int]]) -> Columns:
     return [*firsts], [*lasts]
 
 
-def members(ranges: list[tuple[int, int]]) -> Iterable[int]:
-    """All of them, in their order."""
+def positions_in(ranges: list[tuple[int, int]]) -> Iterable[int]:
+    """All members of these ranges, in their order."""
     if len(ranges) == 1:
         return range(ranges[0][0], ranges[0][1] + 1)
     if len(ranges) > FEW:
         firsts, lasts = zip(*ranges, strict=True)
-        if firsts == lasts:
-            return firsts
+        return positions_between(firsts, lasts)
     return chain.from_iterable([range(first, last + 1) for first, last in ranges])
+
+
+def positions_between(firsts: Sequence[int], lasts: Sequence[int]) -> Iterable[int]:
+    """The same, of ranges in columns."""
+    if firsts == lasts:
+        return firsts
+    return chain.from_iterable(map(range, firsts, [last + 1 for last in lasts]))
 
 
 def count_of(ranges: list[tuple[int, int]]) -> int:

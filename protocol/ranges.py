@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from math import inf
 
-from .range_columns import FEW, apart, columns, joined, rise, without
+from .range_columns import FEW, apart, columns, cut_out, joined, rise
 
 NEIGHBOURS = 8
 """Many ranges are taken together when there are at most so many times as many of the set between them."""
@@ -185,7 +185,7 @@ class RangeSet:
             return False
         if firsts[low:high] == gone_firsts and lasts[low:high] == gone_lasts:
             del firsts[low:high], lasts[low:high]
-        elif (left := without(firsts[low:high], lasts[low:high], gone_firsts, gone_lasts)) is not None:
+        elif (left := cut_out(firsts[low:high], lasts[low:high], gone_firsts, gone_lasts)) is not None:
             firsts[low:high], lasts[low:high] = left
         else:
             return False

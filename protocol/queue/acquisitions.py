@@ -6,9 +6,13 @@ can never hit a later delivery of the same message: what is not held under that 
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from ..range_columns import by_acquisition
 from ..ranges import RangeSet
 from ..wire.events import Accept, Modify, Reject, Release
+
+Key = TypeVar("Key")
 
 Holder = tuple[str, int, int]
 """(broker, incarnation, acquisition)"""
@@ -24,16 +28,10 @@ class Acquisitions(dict[Holder, RangeSet]):
         settled: list[tuple[int, int]] = []
         lost: list[int] = []
         for acquisition, firsts, lasts in by_acquisition(event.runs):
-            key = event.broker, event.inc, acquisition
-            held = self.get(key)
-            found, missing = (
-                held.take_known(firsts, lasts) if held is not None else ([], zip(firsts, lasts, strict=True))
-            )
+            found, missing = take_held(self, (event.broker, event.inc, acquisition), firsts, lasts)
             settled += found
             for first, last in missing:
                 lost += (acquisition, first, last)
-            if held is not None and not held.count:
-                del self[key]
         return settled, lost
 
     def drop(self, ranges: list[tuple[int, int]]) -> int:
@@ -57,3 +55,16 @@ class Acquisitions(dict[Holder, RangeSet]):
 
     def messages(self) -> int:
         return sum(held.count for held in self.values())
+
+
+def take_held(
+    held: dict[Key, RangeSet], holder: Key, firsts: list[int], lasts: list[int]
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Take ranges out of what a holder holds, and the holder out of those that hold something, once it does not:
+    (the ranges that it held, those that it did not)."""
+    if (mine := held.get(holder)) is None:
+        return [], [*zip(firsts, lasts, strict=True)]
+    known = mine.take_known(firsts, lasts)
+    if not mine.count:
+        del held[holder]
+    return known

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from ..limits import DEFAULT, Limits
-from ..range_columns import count_of, members
+from ..range_columns import count_of, positions_in
 from ..ranges import RangeSet, rising, subtract
 from ..timing import DEFAULT_TIMING, Timing
 from ..wire.queue_frames import Deliver
@@ -74,7 +74,7 @@ class Delivered:
 
     def frame(self, state: Shown) -> Deliver:
         ranges = [*chain.from_iterable(self.parts)]
-        blobs = [*map(state.blobs.__getitem__, members(self.parts))]
+        blobs = [*map(state.blobs.__getitem__, positions_in(self.parts))]
         redelivered: list[int] = []
         if state.deliveries:
             redelivered = state.deliveries.column(self.parts)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from ..range_columns import members
+from ..range_columns import positions_between
 from ..ranges import RangeSet
 from .applied import Applied
 from .state import QueueState
@@ -100,7 +100,7 @@ class Parted(RangeSet):
     def take_all(self, gone_firsts: list[int], gone_lasts: list[int]) -> bool:
         if not super().take_all(gone_firsts, gone_lasts):
             return False
-        positions = [*members([*zip(gone_firsts, gone_lasts, strict=True)])]
+        positions = [*positions_between(gone_firsts, gone_lasts)]
         gone = defaultdict[Any, list[int]](list)
         of = self.parts_of(positions)
         if of.count(of[0]) == len(of):

@@ -120,7 +120,8 @@ class ByShares(ByPriority):
 
     def several(self, place: Any, most: int, taken: RangeSet, /) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
-        lines = {level: LevelLine(waiting, place.get(level, 1), taken) for level, waiting in self._available.parts.items()}
+        levels = self._available.parts.items()
+        lines = {level: LevelLine(waiting, place.get(level, 1), taken) for level, waiting in levels}
         level, used = self._turn
         while lines and most:
             line, room = lines.get(level), self._shares.room((level, used), most)

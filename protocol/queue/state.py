@@ -16,7 +16,7 @@ from functools import partial
 
 import msgspec
 
-from ..range_columns import by_acquisition, members
+from ..range_columns import by_acquisition, positions_in
 from ..ranges import RangeSet, pairs
 from ..wire.events import (
     Accept,
@@ -273,7 +273,7 @@ class QueueState:
     def dequeue(self, positions: list[tuple[int, int]]) -> int:
         """Forget the messages at these positions; returns their number."""
         before = len(self.blobs)
-        self.bytes -= sum(map(len, map(self.blobs.pop, members(positions))))
+        self.bytes -= sum(map(len, map(self.blobs.pop, positions_in(positions))))
         if self.deliveries.marks.count:
             self.deliveries.forget(positions)
         if self.expiry:

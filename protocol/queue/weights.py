@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..range_columns import members
+from ..range_columns import positions_in
 from .credit import UNLIMITED, CreditBalance
 from .sequence import Shown
 
@@ -28,7 +28,7 @@ def fitting(
     if credit.bytes == UNLIMITED and state.bytes <= most_bytes:
         return parts, 0
     blobs = state.blobs
-    size = sum(map(len, map(blobs.__getitem__, members(parts))))
+    size = sum(map(len, map(blobs.__getitem__, positions_in(parts))))
     if size <= most_bytes and (credit.bytes == UNLIMITED or size <= credit.bytes):
         return parts, size
     fits, size = list[tuple[int, int]](), 0

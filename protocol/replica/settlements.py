@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from ..queue.acquisitions import take_held
 from ..range_columns import by_acquisition
 from ..ranges import RangeSet, runs
 from ..timing import DEFAULT_TIMING, Timing
@@ -135,14 +136,11 @@ def claim(held: dict[int, RangeSet], wanted: list[int]) -> tuple[list[int], list
     good: list[int] = []
     lost: list[int] = []
     for acquisition, firsts, lasts in by_acquisition(wanted):
-        mine = held.get(acquisition)
-        found, missing = mine.take_known(firsts, lasts) if mine is not None else ([], zip(firsts, lasts, strict=True))
+        found, missing = take_held(held, acquisition, firsts, lasts)
         for first, last in found:
             good += (acquisition, first, last)
         for first, last in missing:
             lost += (acquisition, first, last)
-        if mine is not None and not mine.count:
-            del held[acquisition]
     return good, lost
 
 

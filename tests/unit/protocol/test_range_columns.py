@@ -14,10 +14,10 @@ from mantamq.protocol.range_columns import (
     by_acquisition,
     columns,
     count_of,
+    cut_out,
     joined,
-    members,
+    positions_in,
     rise,
-    without,
 )
 from mantamq.protocol.ranges import NEIGHBOURS, RangeSet, compress, pairs, runs
 
@@ -56,7 +56,7 @@ def test_what_is_missing_is_told(data, there, gone):
     ours = RangeSet(compress(sorted(there)))
     ranges = data.draw(cut(gone))
     found, missing = ours.take_known([first for first, _ in ranges], [last for _, last in ranges])
-    assert set(members(found)) == gone & there and set(members(missing)) == gone - there
+    assert set(positions_in(found)) == gone & there and set(positions_in(missing)) == gone - there
     assert ours == RangeSet(compress(sorted(there - gone))) and ours.count == len(there - gone)
 
 
@@ -79,27 +79,27 @@ def test_parts_lose_what_goes_at_once(data, parts, gone):
     firsts, lasts = [first for first, _ in ranges], [last for _, last in ranges]
     assert ours.take_each(firsts, lasts) == [part for pair in ranges for part in other.take(*pair)]
     assert ours == other and ours.parts == other.parts and list(ours.parts) == list(other.parts), "in their order"
-    assert all(waiting.count == len([*members([*waiting])]) > 0 for waiting in ours.parts.values())
+    assert all(waiting.count == len([*positions_in([*waiting])]) > 0 for waiting in ours.parts.values())
 
 
 @given(flat, st.integers(0, 130), st.integers(1, 40))
 def test_some_from_a_position_on(there, position, most):
     found = RangeSet(there).some(position, most)
     behind = [p for a, b in pairs(there) for p in range(a, b + 1) if p >= position]
-    assert [*members(found)] == behind[:most]
+    assert [*positions_in(found)] == behind[:most]
 
 
 @given(flat, flat.filter(bool))
 def test_whether_ranges_meet(there, others):
     ranges = list(pairs(others))
-    assert RangeSet(there).meets(ranges) == bool(set(members([*pairs(there)])) & set(members(ranges)))
+    assert RangeSet(there).meets(ranges) == bool(set(positions_in([*pairs(there)])) & set(positions_in(ranges)))
 
 
 @given(flat, flat)
 def test_what_is_not_in_does_not_go_out(there, gone):
     (firsts, lasts), (gone_firsts, gone_lasts) = ((some[::2], some[1::2]) for some in (there, gone))
-    left = without(firsts, lasts, gone_firsts, gone_lasts)
-    inside = set(members([*pairs(there)])) >= set(members([*pairs(gone)]))
+    left = cut_out(firsts, lasts, gone_firsts, gone_lasts)
+    inside = set(positions_in([*pairs(there)])) >= set(positions_in([*pairs(gone)]))
     assert (left is not None) == inside
     if left is not None:
         assert apart(*left) and rise(*left)
