@@ -51,6 +51,9 @@ class ProducerFlow:
 
     def applied(self, event: Any, done: Applied, /) -> None:
         state = self._state
+        if state.batches.dissolved:  # what still comes into a deleted queue goes on at once
+            state.flow_stopped = False
+            return
         levels: list[tuple[int, int, int]] = []
         if self._by_count[0]:
             levels.append((count_in(state), *self._by_count))

@@ -551,7 +551,6 @@ class ModelQueue:
             self._replace(position)
             self._push_out()
         if self.dissolved:
-            self._hold_back()  # what comes is in it for a moment
             self._all_go()
         self._send_on(False)
         return len(self.place) > before

@@ -82,3 +82,15 @@ def test_one_that_sends_only_what_is_rejected_knows_nothing_of_it():
     state = queue(**{"manta.dead_letters": "rejected"})
     come(state, 1, 2)
     assert not state.apply(Dissolve("b1")).effective and state.available.count == 2
+
+
+def test_it_holds_no_producers_back_whatever_comes_late():
+    state = queue(**{"qpid.flow_stop_count": 4, "qpid.flow_resume_count": 3})
+    come(state, 1, 5)
+    assert state.flow_stopped
+    state.apply(Dissolve("b2"))
+    assert not state.flow_stopped
+    come(state, 6, 5)
+    assert not state.flow_stopped and state.flow_stopped_count == 1
+    come(state, 11, 5)
+    assert not state.flow_stopped and state.flow_stopped_count == 1
