@@ -42,7 +42,7 @@ NAMED = "by-name"
 """A plain queue, whose sender has a name: 0.95 of the plain rate at least."""
 TURNS = 4
 """So often has such a sender its turn: one turn differs from the next by more than what is to be seen here."""
-SENDS_AHEAD = {"held-back": manta.WINDOW // 4}
+SENDS_AHEAD = {"held-back": 225}
 """Kind -> the capacity of its sender, where it is not the plain queue's. What a sender may send ahead goes in between a
 stop and the next: with less of it flow stops more often."""
 
