@@ -392,7 +392,7 @@ class AsyncSender:
         return self._core.blocked
 
     async def send(self, message: Message | bytes | str) -> None:
-        """Send one message; waits only while capacity is used up. It leaves when the program waits for anything next.
+        """Send one message; waits only while capacity is used up.
 
         Raises:
             TooLarge, Invalid: this message cannot be sent.

@@ -92,7 +92,6 @@ class AsyncDriver(KnownOfItself, AsyncMessageMoves, AsyncPatterns):
             checked(send_timeout_s), reconnecting.rescue,
         )  # fmt: skip
         self._conversation.gate.changed = self._press
-        self._conversation.soon = self._loop.call_soon
         self._reconnecting = reconnecting
         self._search = Search([*given] or [address], reconnecting.reconnect_s, random.Random().random)
         self._seeking: asyncio.Task[None] | None = None

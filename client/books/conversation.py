@@ -84,7 +84,6 @@ class Conversation:
         gate: what its senders send goes through it.
         requests: those that wait for their replies.
         on_sender: is shown the books of each new sender, before anything is put into them.
-        soon: of its senders (`SenderCore.soon`).
     """
 
     def __init__(
@@ -116,7 +115,6 @@ class Conversation:
         self._left = address  # the broker that was lost last
         self._foreign: set[str] = set()  # addresses where another cluster's broker has answered, since this one's last
         self._write_bytes = write
-        self.soon: Callable[[Callable[[], None]], object] | None = None
         self._buffer = FrameBuffer()
         self._numbers = 0
         self._handles = 0
@@ -393,7 +391,7 @@ class Conversation:
             self._give_up(handle)
             raise
         self._senders[handle] = core
-        core.stopped, core.soon = self._stopped, self.soon
+        core.stopped = self._stopped
         if self.on_sender is not None:
             self.on_sender(core)
         return core

@@ -1,9 +1,8 @@
 """A sender's books, without I/O: numbers, capacity, and the gathering of single sends into frames.
 
-Adaptive coalescing: while nothing is in flight a message leaves at once, or, with a loop, together with what else is
-put before its program waits for anything; while something is, messages gather until the next completion comes or a
-frame's worth is there. Nobody waits on a timer, and a program that sends one message at a time still puts batches on
-the wire.
+Adaptive coalescing: while nothing is in flight a message leaves at once; while something is, messages gather until the
+next completion comes or a frame's worth is there. Nobody waits on a timer, and a program that sends one message at a
+time still puts batches on the wire.
 """
 
 from __future__ import annotations
@@ -84,7 +83,6 @@ class SenderCore:
         behind: the last number that was given is below those that the queue had: what comes next must say which it is.
         stopped: why flow control is on in the whole cluster; "" while it is off, or not known.
         failures: (ranges of numbers, exception) of refused messages not yet told to the user.
-        soon: has what it is given called once the program waits for anything; None: nothing does.
         pending: number of its first message -> frame that is not complete, in order: what another broker must get.
     """
 
@@ -103,7 +101,6 @@ class SenderCore:
         self.failure: MantaError | None = None
         self.held_back: list[str] = []
         self.stopped = ""
-        self.soon: Callable[[Callable[[], None]], object] | None = None
         self.failures: list[tuple[list[int], MantaError]] = []
         self.pending: dict[int, Transfer] = {}
         self._keyed = keyed
@@ -161,13 +158,8 @@ class SenderCore:
         blobs.append(blob)
         self.unsettled += 1
         self._bytes += length
-        if len(blobs) >= GATHER_MESSAGES or self._bytes >= GATHER_BYTES:
+        if not self._flying or len(blobs) >= GATHER_MESSAGES or self._bytes >= GATHER_BYTES:
             self.flush()
-        elif not self._flying:
-            if self.soon is None:
-                self.flush()
-            elif len(blobs) == 1:
-                self.soon(self.flush)
 
     def number(self, number: int | None) -> bool:
         """The message that is put now is to have this number; False: its queue has had that, and nothing is to be put.

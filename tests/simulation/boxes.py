@@ -78,9 +78,6 @@ class Outbox:
     def act(self, rng: random.Random, batch: int) -> None:
         core = self.core
         assert core is not None
-        conversation, line = self.user.conversation, self.user.line
-        if conversation.online and line is not None and not line.blocked:
-            self.user.ledger.none_stays(self)
         if self.hear() and rng.random() < 0.2:
             self.give_up(rng)
             return

@@ -80,7 +80,6 @@ class Ledger:
         self._put: dict[Sender, dict[int, Put]] = {}
         self._bodies: dict[bytes, Put] = {}
         self._said: dict[tuple[str, int, int], tuple[bytes, int]] = {}  # (client, handle, first number) -> said first
-        self._left: dict[Sender, int] = {}  # the highest number that has left
         self._done: dict[Sender, set[int]] = {}
         self._nowhere: dict[Sender, int] = {}  # how many are complete that went to no queue
         self._taken: dict[str, set[int]] = {}  # queue id -> positions that were ever acquired
@@ -105,7 +104,6 @@ class Ledger:
     def said(self, line: Line, frame: Transfer, sender: Outbox) -> None:
         """A transfer leaves: each number is the message that was put under it, said as it was said first."""
         client, handle = key = (line.user.name, frame.handle)
-        self._left[key] = max(self._left.get(key, 0), frame.first + len(frame.blobs) - 1)
         data = encode_frame(frame), len(frame.blobs)
         first = self._said.setdefault((client, handle, frame.first), data)
         if first is not data:
@@ -141,18 +139,6 @@ class Ledger:
                 raise Violation(f"{client}: number {frame.first + index} of {handle} leaves with another's properties")
         if ttl:
             raise Violation(f"{client}: transfer {frame.first} of {handle} has a ttl for nobody: {frame.ttl}")
-
-    def none_stays(self, sender: Outbox) -> None:
-        """While nothing is under way, what has been put has left."""
-        left = self._left.get(sender.key, 0)
-        waits = sender.number - left
-        if waits > 0 and self.unsettled(sender.key) == waits:
-            put = self._put[sender.key].get(left + 1)
-            if put is not None and put.at_us < self.world.now_us:
-                raise Violation(
-                    f"{sender.key[0]}: nothing of {sender.handle} is under way, and number {left + 1}, put at "
-                    f"{put.at_us / 1e6:g} s, has not left"
-                )
 
     def told(self, client: str, frame: Completed | Failed, sender: Outbox) -> None:
         """How numbers ended: each is told once, by whatever broker."""

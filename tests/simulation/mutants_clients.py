@@ -31,22 +31,6 @@ def empty_ttl_is_shared(patch: Patch) -> None:
     patch.setattr(SenderCore, "_gather", thrifty)
 
 
-def what_is_sent_in_one_go_stays(patch: Patch) -> None:
-    """What is put in one go is forgotten when its program waits, if it is more than one message."""
-    put = SenderCore.put
-
-    def hasty(self: Any, message: Any) -> None:
-        soon = self.soon
-        if soon is not None:
-            self.soon = lambda call: soon(lambda: call() if len(self._blobs) == 1 else None)
-        try:
-            put(self, message)
-        finally:
-            self.soon = soon
-
-    patch.setattr(SenderCore, "put", hasty)
-
-
 def keys_are_shared(patch: Patch) -> None:
     """The keys of the next frame are added to those of the last."""
     gather = SenderCore._gather
@@ -253,7 +237,7 @@ def what_is_known_of_the_wiring_is_not_said(patch: Patch) -> None:
 ALL: dict[str, Callable[[Patch], None]] = {
     function.__name__: function
     for function in (
-        empty_ttl_is_shared, what_is_sent_in_one_go_stays, keys_are_shared, not_said_again, accepts_on_their_way_are_done,
+        empty_ttl_is_shared, keys_are_shared, not_said_again, accepts_on_their_way_are_done,
         settlements_on_their_way_are_not_waited_for, browsing_begins_anew, window_is_opened_twice, window_stays_shut, fetching_makes_room,
         room_is_said_before_what_makes_it, what_gathers_is_released, next_broker_is_not_told_what_was_held,
         only_the_last_broker_is_named, time_runs_on_while_things_complete, nobody_is_told_that_nothing_completes,

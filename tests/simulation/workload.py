@@ -7,7 +7,6 @@ import random
 import re
 import traceback
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 from mantamq.client.management import _declare_queue
@@ -89,8 +88,6 @@ MANAGED = 0.05
 """The share of actions that are commands."""
 FEW = 0.15
 """The share of stories whose brokers hold few bytes of transfers, so that clients are told to send no more."""
-LOOPS = 0.5
-"""The share of stories some of whose users are asyncio programs."""
 CONDITIONAL = 0.05
 """The share of those that delete a queue on a condition."""
 CUT = 0.05
@@ -104,7 +101,6 @@ class Story:
 
     Attributes:
         operations: client operations so far. lives: it is in its middle, where anything goes.
-        loops: half of its users put several messages in one go, as asyncio programs do.
         codec: every tenth seed passes its frames through the real codec.
         cuts: on half of the seeds, links to the sequencer and to Ownership break and heal.
         append_bytes: an `Append` carries no more, so that requests are cut in two.
@@ -119,7 +115,6 @@ class Story:
         stored: bool | None = None,
     ) -> None:  # fmt: skip
         self.seed = seed
-        self.loops = random.Random(f"who is asyncio {seed}").random() < LOOPS
         rng = self.rng = random.Random(seed)
         if stored is None:
             stored = machines is None and has_stores(seed)
@@ -255,8 +250,6 @@ class Story:
             self.world, self.ledger, f"u{len(self.users) + 1}", rng.choice(self.serving()), rng, heartbeat_ms,
             rng.random() < 0.9 if reconnects is None else reconnects,
         )  # fmt: skip
-        if self.loops and random.Random(f"loop of {user.name} in {self.seed}").random() < 0.5:
-            user.conversation.soon = partial(self.world.after, 0)
         self.users.append(user)
         self._unended.append(user)
         return user

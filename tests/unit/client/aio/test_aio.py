@@ -61,21 +61,11 @@ async def test_there_and_back(connection):
     assert (await connection.queue("q"))["messages"] == 0
 
 
-async def test_what_is_sent_before_the_program_waits_leaves_in_one_frame(connection):
+async def test_a_message_leaves_though_its_program_waits_for_nothing(connection):
     sender = await connection.session().sender("q")
-    for body in numbered(10):
-        await sender.send(body)
-    await asyncio.sleep(0)
-    (frame,) = sender._core.pending.values()
-    assert len(frame.blobs) == 10
-    await sender.sync()
-
-
-async def test_a_message_leaves_though_its_program_waits_for_something_else(connection):
-    session = connection.session()
-    sender, receiver = await session.sender("q"), await session.receiver("q")
     await sender.send(b"alone")
-    assert (await receiver.fetch(timeout=5)).body == b"alone"
+    assert [frame.blobs for frame in sender._core.pending.values()], "a program may compute for long now"
+    await sender.sync()
 
 
 async def test_iteration(connection):
