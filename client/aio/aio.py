@@ -26,6 +26,7 @@ from ..errors import Busy, ConnectionLost, Empty, Full, Invalid, LinkClosed, Man
 from ..management import _resolve, parse_address
 from ..message import Message
 from .driver import AsyncDriver
+from .unawaited import says_unawaited
 
 
 class connect_async:
@@ -151,6 +152,7 @@ class AsyncSession:
         name: str,
     ) -> AsyncNamedSender: ...
 
+    @says_unawaited
     async def sender(
         self,
         address: str,
@@ -201,6 +203,7 @@ class AsyncSession:
         self._senders.append(sender)
         return sender
 
+    @says_unawaited
     async def receiver(
         self,
         queue: str,

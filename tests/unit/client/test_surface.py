@@ -52,7 +52,7 @@ def test_what_speaks_to_the_cluster_is_a_coroutine(cls):
     for name, function in public(cls).items():
         if inspect.isfunction(function):
             plain = name in SPEAKS_TO_NOBODY or inspect.isasyncgenfunction(function)
-            assert inspect.iscoroutinefunction(function) is not plain, f"{cls.__name__}.{name}"
+            assert inspect.iscoroutinefunction(inspect.unwrap(function)) is not plain, f"{cls.__name__}.{name}"
 
 
 async def test_a_forgotten_await_is_named():
