@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from mantamq.protocol.queue.acquisitions import Acquisitions
+from mantamq.protocol.queue.acquisitions import Acquisitions, take_held
 from mantamq.protocol.ranges import RangeSet
 from mantamq.protocol.wire.events import Accept, Release
 
@@ -36,3 +36,13 @@ def test_a_broker_that_is_out_ends_its_acquisitions_up_to_its_incarnation(acquir
     acquired["b1", 1, 7] = RangeSet([2, 2])
     assert acquired.end("b1", 2) == [(1, 4), (2, 2), (7, 8)]
     assert set(acquired) == {("b1", 3, 2), ("b2", 2, 1)} and acquired.end("b1", 2) == []
+
+
+def test_what_a_holder_holds_is_taken_from_it_and_who_holds_nothing_is_forgotten():
+    one, other = ("b1", 1, 1), ("b2", 1, 1)
+    held = {one: RangeSet([1, 10]), other: RangeSet([11, 20])}
+    assert take_held(held, one, [2, 9], [3, 12]) == ([(2, 3), (9, 10)], [(11, 12)])
+    assert held[one].flat() == [1, 1, 4, 8]
+    assert take_held(held, one, [1, 4], [1, 8]) == ([(1, 1), (4, 8)], [])
+    assert list(held) == [other], "and what the other one holds is its own"
+    assert take_held(held, one, [1], [2]) == ([], [(1, 2)])
