@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 SWITCH_S = 0.0005
 """A thread that works beside the loop (it reads a log, or saves the catalogue) gives the interpreter back so soon: a
 flush gives it away and wants it back several times, and ten times as long each time would show."""
-MEASURE_S = 0.25
-"""A process measures its memory so often: what comes meanwhile may pass the watermark."""
 LAST_S = 0.05
 """The answer of a process that ends itself has this long to leave."""
 ORDERS = frozenset(
@@ -96,13 +94,13 @@ class MemberActor:
         )
         if self._fenced and self.measures and (config.limits.memory_bytes or config.limits.memory_share):
             gauge = Gauge(config.limits.memory_bytes, config.limits.memory_share)
-            asyncio.get_running_loop().call_later(MEASURE_S, self._measure, self.shell, gauge)
+            asyncio.get_running_loop().call_later(gauge.pause_s, self._measure, self.shell, gauge)
         return self.shell
 
     def _measure(self, shell: Shell, gauge: Gauge) -> None:
         """Tell the machine how much memory this process has: again and again, until the process ends."""
         shell.give(gauge.measure())
-        asyncio.get_running_loop().call_later(MEASURE_S, self._measure, shell, gauge)
+        asyncio.get_running_loop().call_later(gauge.pause_s, self._measure, shell, gauge)
 
     def _broke(self, error: BaseException) -> None:
         """The shell has stopped for good. Of a disk the supervisor is to know why."""

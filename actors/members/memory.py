@@ -44,8 +44,13 @@ CGROUPS = Path("/sys/fs/cgroup")
 TRIM_SHARE = 8
 """A process gives freed memory back before it is measured, when it has more than this part of what all may have: what
 is free in the middle of a heap would count as used, and flow control would never go off."""
-TRIM_EACH = 4
+TRIM_S = 1.0
 """Not before each measurement: giving it back, and asking for it again, takes some milliseconds."""
+PAUSE_S, LEAST_S = 0.25, 0.05
+"""A process measures its memory so often; and while that rises, so often at most."""
+RISE_SHARE = 64
+"""So small a part of what all may have is how much a process should have risen by when it is measured again: what comes
+between two measurements may pass the watermark."""
 
 
 class Gauge:
@@ -53,26 +58,43 @@ class Gauge:
 
     Args:
         watermark_bytes, share: as `Limits.memory_bytes` and `Limits.memory_share`.
+
+    Attributes:
+        pause_s: from the last measurement to the next one.
     """
 
     def __init__(self, watermark_bytes: int, share: float) -> None:
         self._process = psutil.Process()
         self._machine_bytes = machine_bytes()
-        self._trim_bytes = (watermark_bytes or share * self._machine_bytes) // TRIM_SHARE
-        self._untrimmed = 0
+        all_bytes = watermark_bytes or share * self._machine_bytes
+        self._trim_bytes = all_bytes // TRIM_SHARE
+        self._rise_bytes = all_bytes // RISE_SHARE
+        self._untrimmed_s = 0.0
+        self._last_bytes = self._process.memory_info().rss
+        self.pause_s = PAUSE_S
         try:
             self._trim = ctypes.CDLL(None).malloc_trim
         except (OSError, AttributeError):
             self._trim = None
 
     def measure(self) -> Measured:
+        """What it has now. `pause_s` says when to ask again."""
         resident_bytes = self._process.memory_info().rss
-        self._untrimmed += 1
-        if self._trim is not None and 0 < self._trim_bytes < resident_bytes and self._untrimmed >= TRIM_EACH:
-            self._untrimmed = 0
+        self._untrimmed_s += self.pause_s
+        if self._trim is not None and 0 < self._trim_bytes < resident_bytes and self._untrimmed_s >= TRIM_S:
+            self._untrimmed_s = 0.0
             self._trim(0)
             resident_bytes = self._process.memory_info().rss
+        self.pause_s = next_pause_s(resident_bytes - self._last_bytes, self.pause_s, self._rise_bytes)
+        self._last_bytes = resident_bytes
         return Measured(resident_bytes, self._machine_bytes)
+
+
+def next_pause_s(risen_bytes: int, pause_s: float, rise_bytes: float) -> float:
+    """How long it takes to rise by `rise_bytes`, by how much a process rose in its last pause: within the bounds."""
+    if risen_bytes <= 0:
+        return PAUSE_S
+    return min(PAUSE_S, max(LEAST_S, pause_s * rise_bytes / risen_bytes))
 
 
 def machine_bytes(cgroups: Path = CGROUPS, own: Path = Path("/proc/self/cgroup")) -> int:

@@ -2,7 +2,8 @@
 
 Then the sequencer is told (`Pressed.memory`), and flow control holds all producers back until consumers have made room:
 nobody meets the memory killer of the system first. What consumers say is never held back. Each process is told by its
-shell what it has, some times a second, and tells its broker when that has changed (`resident.py`).
+shell what it has, some times a second, and more often while that rises; it tells its broker when that has changed
+(`resident.py`), which judges by each such word: its own measurements may be rare while its replicas grow.
 """
 
 from __future__ import annotations
@@ -42,19 +43,28 @@ class MemoryWatch:
         self._limits = limits
         self._replicas = replicas
         self._addresses = addresses
+        self._own: Measured | None = None
         self._resident: dict[str, int] = {}
         self._said: str | None = None  # to the sequencer; None: nothing yet, in this life
 
     def heard(self, peer: str, frame: Resident) -> None:
         self._resident[peer] = frame.bytes
+        self._judge()
 
     def measured(self, input: Measured) -> None:
-        """What this process has; all are added up, and judged."""
-        cluster, limits = self._cluster, self._limits
+        """What this process has."""
+        self._own = input
+        self._judge()
+
+    def _judge(self) -> None:
+        """By what all have together."""
+        own, cluster, limits = self._own, self._cluster, self._limits
+        if own is None:
+            return
         there = {*self._replicas, store_of(cluster.broker)}
         self._resident = {peer: count for peer, count in self._resident.items() if peer in there}
-        self.bytes = input.resident_bytes + sum(self._resident.values())
-        self.most_bytes = limits.memory_bytes or self._part(int(limits.memory_share * input.machine_bytes))
+        self.bytes = own.resident_bytes + sum(self._resident.values())
+        self.most_bytes = limits.memory_bytes or self._part(int(limits.memory_share * own.machine_bytes))
         if not cluster.crowded and 0 < self.most_bytes < self.bytes:
             cluster.crowded = (
                 f"the processes of {cluster.broker} have {self.bytes // MIB:,} MiB of memory, above the watermark of "

@@ -15,7 +15,7 @@ BODY_BYTES = 64 * 1024
 CAPACITY = 200
 WATERMARK_MIB = 800
 MORE_MIB = 400
-"""By that much they may pass it: what comes within half a second, in which nobody measures, and what is under way."""
+"""By that much they may pass it: what comes until they are measured again, and what is under way."""
 WAIT_S = 30.0
 
 

@@ -46,12 +46,14 @@ class Heard:
     def __init__(self) -> None:
         self.mib = 0.0
         self.much = False
+        self._own_bytes: int | None = None
         self._told: dict[str, int] = {}  # replica -> its word
         self._gone: set[str] = set()  # none of these names comes again
 
     def told(self, replica: str, bytes: int) -> None:
         if replica not in self._gone:
             self._told[replica] = bytes
+            self._judge()
 
     def gone(self, peer: str) -> None:
         self._gone.add(peer)
@@ -59,7 +61,13 @@ class Heard:
 
     def measured(self, own_bytes: int) -> None:
         """The words of processes are of different moments: together they may be more than there ever was."""
-        self.mib = (own_bytes + sum(self._told.values())) / MIB
+        self._own_bytes = own_bytes
+        self._judge()
+
+    def _judge(self) -> None:
+        if self._own_bytes is None:
+            return
+        self.mib = (self._own_bytes + sum(self._told.values())) / MIB
         self.much = self.mib > WATERMARK_MIB or (self.much and self.mib >= RESUME_MIB)
 
 

@@ -63,13 +63,14 @@ def started(limits: Limits | None = None) -> tuple[MemoryCluster, Client, Client
 
 def test_what_adds_to_it_waits_and_what_frees_it_goes_on_and_senders_hear_why() -> None:
     cluster, sender, reader = started()
+    why = WHY.replace("1,200", "1,066")  # by the word of its first replica: 400 and twice 333
     measured(cluster, "b2", 999)
     assert flow(cluster) == [{}] * 3
     measured(cluster, "b2", 1200)
-    assert flow(cluster) == [{"b2": WHY}] * 3, "every broker says why"
+    assert flow(cluster) == [{"b2": why}] * 3, "every broker says why"
     status = cluster.machines["b2"].report()
     assert (status.memory_bytes, status.memory_limit_bytes) == (1200 * MIB, 1000 * MIB)
-    assert sender.take(FlowStopped) == [FlowStopped(WHY)] and not reader.take(FlowStopped), (
+    assert sender.take(FlowStopped) == [FlowStopped(why)] and not reader.take(FlowStopped), (
         "who sends nothing is told nothing"
     )
     sender.send(Transfer(1, 4, [b"4"]))
@@ -80,12 +81,22 @@ def test_what_adds_to_it_waits_and_what_frees_it_goes_on_and_senders_hear_why() 
     assert reader.take(Disposed) and reader.take(Delivery), "consumers go on"
     reader.send(AttachSender(2, "", "q"))
     cluster.settle()
-    assert reader.take(FlowStopped) == [FlowStopped(WHY)], "a sender that comes now hears of it"
+    assert reader.take(FlowStopped) == [FlowStopped(why)], "a sender that comes now hears of it"
     measured(cluster, "b2", 900)
-    assert flow(cluster) == [{"b2": WHY}] * 3, "so little less is no end of it"
+    assert flow(cluster) == [{"b2": why}] * 3, "so little less is no end of it"
     measured(cluster, "b2", 890)
     assert flow(cluster) == [{}] * 3
     assert sender.take(Completed) and sender.take(FlowStopped) == [FlowStopped("")]
+
+
+def test_a_broker_judges_by_each_word_of_a_replica_and_not_only_when_it_measures_itself() -> None:
+    cluster, _, _ = started()
+    measured(cluster, "b2", 600)
+    for mib, on in ((700, True), (520, True), (450, False)):
+        cluster._inbox.append(("b2.r0", Measured(mib * MIB, 0)))
+        cluster.settle()
+        cluster.pass_time(500)
+        assert flow(cluster) == [{"b2": WHY.replace("1,200", "1,100")} if on else {}] * 3, mib
 
 
 def test_it_is_waited_for_as_long_as_it_takes() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from mantamq.actors.members.memory import Gauge, machine_bytes
+from mantamq.actors.members.memory import LEAST_S, PAUSE_S, Gauge, machine_bytes, next_pause_s
 
 PROGRAM = """
 import ctypes, resource, sys, threading
@@ -122,6 +122,34 @@ def test_a_process_measures_itself_and_its_machine() -> None:
 
 
 @pytest.mark.parametrize(
+    ("risen_mib", "pause_s", "next_s"),
+    [
+        (0, 0.25, PAUSE_S),
+        (-100, 0.05, PAUSE_S),
+        (5, 0.25, PAUSE_S),
+        (25, 0.25, 0.1),
+        (10, 0.1, 0.1),
+        (100, 0.25, LEAST_S),
+        (1, 0.05, PAUSE_S),
+    ],
+)
+def test_a_process_that_rises_is_measured_again_when_it_may_have_risen_by_so_much(
+    risen_mib: int, pause_s: float, next_s: float
+) -> None:
+    assert next_pause_s(risen_mib << 20, pause_s, 10 << 20) == pytest.approx(next_s)
+
+
+def test_a_gauge_is_asked_more_often_while_its_process_rises() -> None:
+    gauge = Gauge(400 << 20, 0.0)
+    assert gauge.pause_s == PAUSE_S
+    held = [bytes(60_000) + bytes([number % 256]) for number in range(2_000)]
+    gauge.measure()
+    assert gauge.pause_s == LEAST_S and held
+    gauge.measure()
+    assert gauge.pause_s == PAUSE_S
+
+
+@pytest.mark.parametrize(
     ("lines", "files", "least"),
     [
         (["0::/"], {"memory.max": "5000"}, 5000),
@@ -148,12 +176,12 @@ def test_the_memory_of_a_container_counts_if_it_is_less(
 def test_memory_that_was_freed_in_the_middle_of_the_heap_does_not_count() -> None:
     """Else flow control would stay on though consumers have taken all."""
     program = """
-from mantamq.actors.members.memory import TRIM_EACH, Gauge, keep_freed_memory
+from mantamq.actors.members.memory import PAUSE_S, TRIM_S, Gauge, keep_freed_memory
 
 assert keep_freed_memory()
 gauge = Gauge(400 << 20, 0.0)
 def measured():
-    return [gauge.measure().resident_bytes for _ in range(TRIM_EACH)][-1]
+    return [gauge.measure().resident_bytes for _ in range(int(TRIM_S / PAUSE_S))][-1]
 
 before = measured()
 held = [bytes(60_000) + bytes([n % 256]) for n in range(6_000)]
