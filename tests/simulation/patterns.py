@@ -186,8 +186,10 @@ class Patterns:
         return ask.since if ask.user.conversation.greetings == ask.greetings and not self._world.standby else 0
 
     def _judge(self, ask: Ask, code: str) -> None:
-        # A broker that its user has left may still see to it.
-        ask.over = ask.user.line is not None and ask.user.conversation.greetings == ask.greetings
+        # A broker that its user has left, or that was told to end the connection, may still see to it.
+        conversation = ask.user.conversation
+        here = ask.user.line is not None and conversation.failure is None
+        ask.over = here and conversation.greetings == ask.greetings
         times, name = self._between(self._since(ask)), ask.name
         if not code:
             if not any(name in (time.exchanges if ask.exchange else time.queues) for time in times):
