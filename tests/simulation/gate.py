@@ -414,6 +414,7 @@ UNFOUND = frozenset(
         "an_update_lacks_what_is_consumed_meanwhile",
         "evict_returns_to_the_back",
         "lost_drop_report_stays_lost",
+        "nobody_says_that_what_is_waited_for_is_deleted",
         "notes_have_no_end",
         "orphans_stay",
         "settlements_on_their_way_are_not_waited_for",
@@ -425,6 +426,7 @@ UNFOUND = frozenset(
         "what_is_behind_what_is_undeliverable_is_passed_over",
         "who_comes_back_goes_on_in_another_queue_of_the_name",
         "who_has_just_left_held_nothing",
+        "who_is_back_in_part_is_not_counted",
         "who_is_behind_is_never_given_up",
     }
 )
