@@ -265,8 +265,10 @@ class Flows:
         machine = self.world.machines.get(source)
         if source not in self.world.brokers or machine is None or not any(map(_by_itself, frame.parts)):
             return
-        waited_ms = self.world.now_us // 1000 - self._stopped_ms.get(source, 0)  # without flow control: ever so long
-        self._freely.setdefault((frame.origin, frame.inc, frame.number), waited_ms >= self.world.timing.letters_wait_ms)
+        # That it has gone off in this very step is noted only at the end of it.
+        since_ms = self._stopped_ms.get(source) if machine.wiring.flow.stopped else None
+        freely = since_ms is None or self.world.now_us // 1000 - since_ms >= self.world.timing.letters_wait_ms
+        self._freely.setdefault((frame.origin, frame.inc, frame.number), freely)
 
     def _bounded(self, name: str, streams: dict[str, Any], most_bytes: float, most_entries: float) -> None:
         """Much is kept: count it without what was under way when flow control was to begin."""

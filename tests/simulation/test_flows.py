@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from mantamq.protocol.wire import events
-from mantamq.protocol.wire.log_frames import Heartbeat
+from mantamq.protocol.wire.log_frames import Heartbeat, Request
 from msgspec.structs import replace
 
 from .flows import Flows
@@ -94,3 +94,18 @@ def test_flow_control_is_lifted_for_who_is_given_up_or_out() -> None:
     lifted(match=1, keepers={}, passed={("q#1", "b3")})
     lifted(match=1, absent={"b3"})
     lifted(match=1, gone={"b3"})
+
+
+@pytest.mark.parametrize("stopped,for_ms,free", [(True, 40, False), (True, 20_000, True), (False, 40, True)])
+def test_what_goes_on_by_itself_is_free_in_the_step_in_which_flow_control_goes_off(
+    stopped: bool, for_ms: int, free: bool
+) -> None:
+    """Messages of a deleted queue, say, wait for that, and leave in one batch, before the end of the step is seen."""
+    world = World(random.Random(1), replicas=1)
+    flows = Flows(world, cast(Any, SimpleNamespace(logs={}, commits={})), lambda: 0)
+    flows._stopped_ms["b1"] = 0
+    world.now_us = for_ms * 1000
+    world.machines["b1"] = cast(Any, SimpleNamespace(wiring=SimpleNamespace(flow=SimpleNamespace(stopped=stopped))))
+    letter = events.encode_event(events.Enqueue("q#1@1", [1, 1], [b"dead"]))
+    flows._goes_on("b1", "sequencer", Request("b1", 1, 1, [("dead#2", letter)]))
+    assert flows._freely == {("b1", 1, 1): free}
