@@ -61,6 +61,8 @@ class MemberActor:
         self.office = Office()
         self._fenced = fenced
         self._ending = asyncio.Event()
+        self._lingering = 0  # calls that are told of the end, and can be used for it
+        self._retires = False
         self._disk_failure = ""
         self._yielded, self._stopped = asyncio.Event(), asyncio.Event()
         self._left: asyncio.TimerHandle | None = None
@@ -108,6 +110,14 @@ class MemberActor:
             self._disk_failure = str(error)
             self._ending.set()
         if self._fenced:
+            self._end(error)
+
+    def _end(self, error: BaseException) -> None:
+        """End this process, whose last word is said. Where its part is over, in good order."""
+        if isinstance(error, Retired) and self._lingering:
+            self._retires = True
+            self._ending.set()
+        else:
             ending.leave(error)
 
     async def _open(self, config: MemberConfig, **listening: str) -> dict[str, str]:
@@ -140,7 +150,14 @@ class MemberActor:
         Returns:
             Why its disk has failed, if that is the reason; "" else.
         """
-        await self._ending.wait()
+        self._lingering += 1
+        try:
+            await self._ending.wait()
+        finally:
+            self._lingering -= 1
+        if self._retires:
+            self._retires = False
+            ending.quit()
         return self._disk_failure
 
     async def quit(self) -> None:
@@ -180,7 +197,7 @@ class MemberActor:
 
     def _leave(self) -> None:
         if self._fenced:
-            ending.leave(Retired("this process was asked to end"))
+            self._end(Retired("this process was asked to end"))
         elif self.shell is not None:
             asyncio.get_running_loop().create_task(self.shell.stop())
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import Future, wait
 from typing import Any, Protocol
 
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayTaskError
+from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError, RayActorError, RayTaskError
 
 from ...protocol.errors import LocalError
 
 CALL_S = 30.0
+END_S = 6.0
+"""A process that ends itself has gone within this time, by its own alarm clock (`ending.py`): Ray has been seen to take
+2 s for that where many end at once on a busy machine."""
+LOOK_S = 0.1
 
 
 class ActorGone(LocalError):
@@ -86,16 +91,28 @@ class Handle:
         except (RayActorError, ValueError):
             pass  # gone already
 
-    async def end(self, timeout_s: float) -> bool:
+    async def end(self, timeout_s: float = END_S) -> bool:
         """Let the process end itself, which Ray does not report as a death; whether it does.
 
         One that does not answer is killed.
         """
-        return self._ended(await asyncio.wait([asyncio.wrap_future(self._quit())], timeout=timeout_s))
+        until = time.monotonic() + timeout_s
+        while True:
+            quit = asyncio.wrap_future(self._quit())
+            await asyncio.wait([quit], timeout=max(0.0, until - time.monotonic()))
+            if not self._on_its_way(quit, until):
+                return self._ended(quit)
+            await asyncio.sleep(LOOK_S)
 
-    def end_now(self, timeout_s: float) -> bool:
+    def end_now(self, timeout_s: float = END_S) -> bool:
         """`end`, from ordinary code; blocks."""
-        return self._ended(wait([self._quit()], timeout=timeout_s))
+        until = time.monotonic() + timeout_s
+        while True:
+            quit = self._quit()
+            wait([quit], timeout=max(0.0, until - time.monotonic()))
+            if not self._on_its_way(quit, until):
+                return self._ended(quit)
+            time.sleep(LOOK_S)
 
     def _quit(self) -> Future[Any]:
         if self._actor is None:
@@ -104,9 +121,15 @@ class Handle:
             return gone
         return self.begin("quit").future()
 
-    def _ended(self, answers: tuple[set[Any], set[Any]]) -> bool:
+    def _on_its_way(self, quit: Future[Any] | asyncio.Future[Any], until: float) -> bool:
+        """Whether to ask again. Of a process that is ending by itself already Ray says for a while that it cannot be
+        reached: one that is killed then, Ray reports to the user's terminal."""
+        unreachable = quit.done() and isinstance(quit.exception(), ActorUnavailableError)
+        return unreachable and time.monotonic() < until
+
+    def _ended(self, quit: Future[Any] | asyncio.Future[Any]) -> bool:
         # `quit` does not return: that the actor has died is the answer.
-        if any(isinstance(answer.exception(), ActorDiedError) for answer in answers[0]):
+        if quit.done() and isinstance(quit.exception(), ActorDiedError):
             return True
         self.kill()
         return False

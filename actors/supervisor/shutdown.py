@@ -107,7 +107,7 @@ class Shutdown:
         self.pids |= book.pids
         supervisor.call_now("stop", *([now] if now else []), timeout_s=5 * STOP_S + STOP_CLEAN_S)
         unclean = self._unclean_by(supervisor, book)
-        supervisor.end_now(STOP_S)
+        supervisor.end_now()
         return unclean, book.pids
 
     def _unclean_by(self, supervisor: Handle, book: ClusterBook) -> list[str]:

@@ -370,7 +370,7 @@ class SupervisionShell:
                     waits.result()
                     break
                 self._give(Tick(_now_ms()))
-            await entry.handle.end(ASK_S)  # a process that ends by itself does so now, and Ray gives its name back
+            await entry.handle.end()  # a process that ends by itself does so now, and Ray gives its name back
         except BaseException:
             if name in self._record.book:
                 self.mind(name)

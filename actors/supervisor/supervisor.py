@@ -328,7 +328,7 @@ class Supervisor:
         await self._tell(brokers, "stop")
         await self._tell(others, "stop")
         pids = {name: entry.pid for name, entry in self._record.book.items()}
-        await asyncio.gather(*(entry.handle.end(STOP_S) for entry in self._record.book.values()))
+        await asyncio.gather(*(entry.handle.end() for entry in self._record.book.values()))
         self._record.book = AddressBook()
         if was != "stopped":
             log.info("the cluster is stopped", {"unclean": ", ".join(self._unclean), "took_ms": _since_ms(began_s)})

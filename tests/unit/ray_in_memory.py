@@ -91,7 +91,7 @@ class MadeUpHandle:
             self.dead.set()
             self.ray.forget(self)
 
-    async def end(self, timeout_s: float) -> bool:
+    async def end(self, timeout_s: float = 0.0) -> bool:
         was_there = not self.dead.is_set()
         self.kill()
         return was_there

@@ -81,7 +81,7 @@ class Member:
     def kill(self) -> None:
         self.asked.append((self.name, "killed"))
 
-    async def end(self, timeout_s: float) -> bool:
+    async def end(self, timeout_s: float = 0.0) -> bool:
         self.asked.append((self.name, "ended"))
         return True
 

@@ -41,7 +41,7 @@ class Actor:
             raise answer
         return answer
 
-    def end_now(self, timeout_s: float) -> bool:
+    def end_now(self, timeout_s: float = 0.0) -> bool:
         self.kill()
         return True
 
