@@ -53,6 +53,8 @@ class StoreState(Enum):
 
     EMPTY = "empty"
     """Nothing is in it. No `store.json` says so: there is none."""
+    FOUNDING = "founding"
+    """Made for a cluster that begins, of which nothing is in its logs yet: it counts as empty, for any cluster."""
     JOINING = "joining"
     """Blank: it may not vote before it has been brought up to date (K4)."""
     DIRTY = "dirty"
@@ -178,7 +180,9 @@ class StoreDirectory:
         self._lock = lock
         self._writing = threading.Lock()
 
-    def begin(self, clock_ms: int, *, cluster: str, store: str, node: str, joining: bool = False) -> int:
+    def begin(
+        self, clock_ms: int, *, cluster: str, store: str, node: str, joining: bool = False, founding: bool = False
+    ) -> int:
         """A life begins to use the store, which is dirty from now on. Durable when this returns.
 
         Args:
@@ -187,6 +191,7 @@ class StoreDirectory:
             store: id for a new store; another one keeps its own.
             node: where this is.
             joining: it is blank; so is one that was blank before, until `joined`.
+            founding: a cluster begins with it, and nothing of that is in it until `founded`.
 
         Returns:
             The number of the life.
@@ -196,17 +201,21 @@ class StoreDirectory:
         """
         was = self.identity
         _check_cluster(self.folder, was, cluster)
-        blank = joining or was.status is StoreState.JOINING
+        status = StoreState.FOUNDING if founding else StoreState.DIRTY
         self._change(
             minor=MINOR,
             store=was.store or store,
             cluster=cluster,
-            status=StoreState.JOINING if blank else StoreState.DIRTY,
+            status=StoreState.JOINING if joining or was.status is StoreState.JOINING else status,
             shutdown="",
             life=new_life(clock_ms, was.life),
             node=node,
         )
         return self.identity.life
+
+    def founded(self) -> None:
+        """The first record of a cluster that begins is about to be written: what is in it counts from now on."""
+        self._change(status=StoreState.DIRTY)
 
     def joined(self) -> None:
         """It is blank no more."""
@@ -224,8 +233,8 @@ class StoreDirectory:
 
     def close_clean(self, shutdown: str) -> None:
         """All is in the logs, and nothing comes behind it. `shutdown`: id of the cluster's stop; one that was closed
-        already keeps that of the first."""
-        if self.identity.status is StoreState.CLEAN:
+        already keeps that of the first, and one in which nothing is stays as it is."""
+        if self.identity.status in (StoreState.CLEAN, StoreState.FOUNDING):
             return
         if self.identity.status is not StoreState.DIRTY:
             raise LocalError(f"a store that is {self.identity.status.value} is not closed as clean")
@@ -363,8 +372,8 @@ def _names(files: Files, folder: str) -> list[str]:
 def _check(files: Files, folder: str, broker: str, cluster: str, recover: bool) -> StoreIdentity:
     """Whose store it is: this broker's and this cluster's, or nobody's."""
     found = read_identity(files, folder)
-    if found.status is StoreState.EMPTY:
-        return StoreIdentity(broker=broker)
+    if found.status in (StoreState.EMPTY, StoreState.FOUNDING):
+        return StoreIdentity(broker=broker, store=found.store, life=found.life)
     if found.broker != broker:
         text = f"{folder} is the store of {found.broker}: {broker} does not use it; put each store back under its name"
         raise StoreError(NOT_OUR_STORE, text)

@@ -3,8 +3,9 @@
     open: lock -> store.json -> both logs recovered
     begin: a life begins, the store is dirty, a new one gets its logs
 
-Nothing of this happens before it is decided that the store is used (`store_look.py`). A new one is *joining* until its
-logs are there: one that has a life and no logs has lost them, and is refused.
+Nothing of this happens before it is decided that the store is used (`store_look.py`). A new one is *joining* until it
+has caught up, or, where a cluster begins with it, *founding* until the first record: a start that came to nothing
+before that leaves stores that count as empty. Any other that has a life and no logs has lost them, and is refused.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ...protocol.wire.events import CLUSTER
 from ...store.files import Files
 from ...store.identity import StoreDirectory, StoreState, open_store
 from ...store.log.aside import copy_aside
+from ...store.log.containers import container_name, container_numbers
 from ...store.log.log import Log
 from ...store.log.recovery import open_log
 from ...store.log.scrub import scrub
@@ -61,6 +63,7 @@ class StoreLogs:
         self._place = place
         self._logs: dict[str, Log] = {}
         self._saying = threading.Lock()  # of what `store.json` says
+        self._founding = False
         self._times: dict[str, dict[int, int]] = {name: {} for name in LOGS}  # container -> of its first record, us
         self.found: dict[str, FoundLog] = {}
         self.read_us = 0
@@ -113,19 +116,24 @@ class StoreLogs:
             StoreError: `not-our-store`.
             OSError: of the disk.
         """
-        birth = birth and self.directory.identity.status is StoreState.EMPTY
+        empty = self.directory.identity.status is StoreState.EMPTY
         clock_ms, new = time.time_ns() // 1_000_000, not self._logs
-        life = self.directory.begin(clock_ms, cluster=cluster, store=store, node=self._place.node, joining=new)
+        # Of an empty one it is known that it never voted; of another without logs it cannot be told: it is blank.
+        self._founding = new and empty and birth
+        life = self.directory.begin(
+            clock_ms, cluster=cluster, store=store, node=self._place.node, joining=new and not self._founding,
+            founding=self._founding,
+        )  # fmt: skip
         if new:
             for name in LOGS:
+                if empty:
+                    self._remove(name)  # of an earlier start that came to nothing
                 if not has_log(self._files, self._folder(name)):
                     self._create(name)
             self._open()
         for name in LOGS:
             if self._damage(name):
                 self._copy_aside(name)
-        if new and birth:  # after one that came to nothing it cannot be told: blank
-            self.directory.joined()
         return life
 
     def _copy_aside(self, name: str) -> None:
@@ -164,6 +172,13 @@ class StoreLogs:
             log_id=os.urandom(16),
         ).close()  # fmt: skip
 
+    def _remove(self, name: str) -> None:
+        folder = self._folder(name)
+        if has_log(self._files, folder):
+            for number in container_numbers(self._files.list(folder)):
+                self._files.unlink(f"{folder}/{container_name(number)}")
+            self._files.sync_folder(folder)
+
     # ---- effects
 
     def commit(self, effect: Commit) -> Committed:
@@ -172,6 +187,9 @@ class StoreLogs:
         Raises:
             OSError: the disk failed, and the process must end.
         """
+        if self._founding and any(effect.batches.values()):
+            self.directory.founded()
+            self._founding = False
         lsns: dict[str, list[int]] = {}
         for name, batch in effect.batches.items():
             log = self._logs[name]

@@ -16,7 +16,7 @@ import msgspec
 
 from ...protocol.errors import LocalError, StoreError
 from ...protocol.supervisor.layout import Node
-from ...store.identity import FILE, StoreIdentity, stores_in, try_directory
+from ...store.identity import FILE, StoreIdentity, StoreState, stores_in, try_directory
 from ...store.shadow_files import system_files
 from ..ray_control.placement import Placement, alive_nodes, broker_nodes
 from .record import ClusterRecord
@@ -115,7 +115,7 @@ def look_into(directory: str) -> dict[str, Any]:
     for broker, one in found.items():
         if isinstance(one, StoreError):
             stores[broker] = {"error": (one.code, one.text), "file": _file(f"{directory}/{broker}")}
-        elif one.life:  # else it is empty
+        elif one.life and one.status is not StoreState.FOUNDING:  # else it counts as empty
             said = msgspec.to_builtins(one)
             stores[broker] = {"identity": said, "file": _file(f"{directory}/{broker}/{FILE}")}
     return {"system": _file(directory), "error": None, "stores": stores}

@@ -20,6 +20,7 @@ from mantamq.store.identity import (
     StoreDirectory,
     StoreIdentity,
     StoreState,
+    look_at_store,
     new_life,
     open_store,
     read_identity,
@@ -115,6 +116,25 @@ def test_a_blank_store_is_blank_until_it_has_joined():
     store.joined()
     store.close_clean("stop-1")
     assert read_identity(files, "/data/b1").status is StoreState.CLEAN
+
+
+def test_a_store_that_was_made_and_never_written_to_counts_as_empty():
+    files = used(SimulatedFiles(), founding=True)
+    found = read_identity(files, "/data/b1")
+    assert found.status is StoreState.FOUNDING and found.cluster == "c1"
+    assert look_at_store(files, "/data", "b1", cluster="c2") == StoreIdentity(
+        broker="b1", store="s1", life=found.life
+    ), "the id is its catalogue's, and lives rise"
+    store = open_store(files, "/data", "b1", cluster="c2")
+    store.begin(NOW - 10**9, cluster="c2", store="s2", node="host-1", founding=True)
+    assert (store.identity.store, store.identity.cluster) == ("s1", "c2") and store.identity.life > found.life
+    store.close_clean("stop-1")
+    assert store.identity.status is StoreState.FOUNDING, "nothing is in it"
+    store.founded()
+    store.release()
+    files.crash()
+    assert read_identity(files, "/data/b1").status is StoreState.DIRTY
+    refused(files, lambda: open_store(files, "/data", "b1", cluster="c1"), "not-our-store", "belongs to the cluster c2")
 
 
 def test_a_store_that_is_closed_is_closed_again_without_harm():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -24,7 +25,7 @@ from mantamq.actors.members.store_node import SCRUB_BYTES, StoreNode, StoreRefus
 from mantamq.protocol.errors import LocalError, PeerError, StoreError
 from mantamq.protocol.machine import PeerUp, Received, Send
 from mantamq.protocol.status.stores import StoreStatus
-from mantamq.protocol.store.host import MESSAGES, TX, Rotten
+from mantamq.protocol.store.host import MESSAGES, TX, Commit, Rotten
 from mantamq.protocol.store.index import LogIndex
 from mantamq.protocol.supervisor.store_words import StoreWord, VoterSet
 from mantamq.protocol.wire.events import CLUSTER, Entry, Member, encode_event
@@ -41,6 +42,7 @@ from mantamq.protocol.wire.store_frames import Ahead, Happened, Room, Take, Take
 from mantamq.store.catalog.catalog import FILE, read_catalog
 from mantamq.store.files import RealFile, RealFiles
 from mantamq.store.log.chain import read_chain
+from mantamq.store.log.containers import container_name
 from mantamq.store.log.reader import LogReader
 from mantamq.store.offline.inventory import summary
 
@@ -99,6 +101,13 @@ class Keeping:
 
     def say(self, frame: Any) -> None:
         self.shell.give(Send("b1.store", frame))  # type: ignore[arg-type]
+
+    async def open(self) -> None:
+        """Write the cluster stream's first record."""
+        self.say(Take(CLUSTER, self.life))
+        await self.hear(Taken)
+        self.say(Write(1, [opened(self.life, VOTERS)]))
+        await self.hear(Written)
 
     async def hear(self, kind: type[Any]) -> Any:
         await until(lambda: any(isinstance(one, kind) for one in self.keeper.heard))
@@ -252,13 +261,54 @@ async def test_a_look_changes_nothing_in_an_empty_directory(tmp_path: Path) -> N
 
 async def test_a_store_that_is_in_use_or_anothers_is_refused_in_words(tmp_path: Path) -> None:
     made = config(tmp_path)
-    async with running(made):
+    async with running(made) as one:
+        await one.open()
         said = await word(made)
         assert said.code == "store-locked" and "process" in said.text
         with pytest.raises(LocalError, match="is held by"):
             await StoreNode("b1.store").start(made)
     said = await word(config(tmp_path, cluster="another"))
     assert said.code == "not-our-store" and "cluster toy" in said.text
+
+
+async def test_a_start_that_came_to_nothing_leaves_what_counts_as_empty(tmp_path: Path) -> None:
+    """Also for another cluster, whose store goes on under the same id, that of its catalogue, with logs of its own."""
+    made, path, log = config(tmp_path), tmp_path / "b1" / "store.json", tmp_path / "b1" / "tx" / container_name(2)
+    async with running(made) as one:
+        first, header = one.life, log.read_bytes()[:4096]
+        assert '"founding"' in path.read_text()
+    said = await word(made)
+    assert (said.status, said.code, said.voters, said.cluster) == ("empty", "", (), "")
+    other = config(tmp_path, cluster="another")
+    assert (await word(other)).status == "empty"
+    async with running(other) as one:
+        own = json.loads(path.read_text())
+        assert (own["status"], own["cluster"], own["store"]) == ("founding", "another", said.store)
+        assert one.life > first and log.read_bytes()[:4096] != header
+        await one.open()
+        assert '"dirty"' in path.read_text()
+    assert (await word(made)).code == "not-our-store"
+    said = await word(other)
+    assert said.status == "dirty" and said.voters
+
+
+async def test_what_counts_begins_with_the_first_record_and_not_behind_it(tmp_path: Path) -> None:
+    """A crash between the two leaves a store that says that it is in use: never one that has a record and counts as
+    empty."""
+    logs = StoreLogs(RealFiles(), config(tmp_path).store, StorePlace("b1", "n1"))
+    life = logs.begin("toy", "s", birth=True)
+    log, said = logs._logs[TX], list[tuple[int, str]]()
+    write = log.write
+
+    def noted(batch: Any, time_us: int) -> list[int]:
+        said.append((len(batch), logs.directory.identity.status.value))
+        return write(batch, time_us)
+
+    log.write = noted  # type: ignore[method-assign]
+    for number, batch in enumerate([[], [opened(life, VOTERS)], []]):
+        logs.commit(Commit(number, {TX: batch}, (0, 0), 1))
+    assert said == [(0, "founding"), (1, "dirty"), (0, "dirty")]
+    logs.close()
 
 
 async def test_a_store_that_is_closed_is_clean(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from mantamq.store.identity import StoreIdentity, StoreState, open_store
 N1, N2, N3 = (Node(f"n{number}", f"10.0.0.{number}", {}) for number in (1, 2, 3))
 
 
-def store(data: Path, broker: str, node: str = "10.0.0.1", cluster: str = "c") -> int:
+def store(data: Path, broker: str, node: str = "10.0.0.1", cluster: str = "c", founding: bool = False) -> int:
     directory = open_store(RealFiles(), str(data), broker)
-    life = directory.begin(1_000, cluster=cluster, store=f"store of {broker}", node=node)
+    life = directory.begin(1_000, cluster=cluster, store=f"store of {broker}", node=node, founding=founding)
     directory.release()
     return life
 
@@ -53,6 +53,12 @@ def test_a_directory_says_what_it_holds_and_stays_as_it_is(tmp_path: Path) -> No
     assert (by["b4"].identity, by["b4"].code, by["b5"].code) == (None, "store-damaged", "store-format")
     assert "newer mantamq (format 99" in by["b5"].text
     assert found.free == () and found.nodes == (N1,)
+
+
+def test_what_a_start_that_came_to_nothing_has_left_is_no_store(tmp_path: Path) -> None:
+    store(tmp_path, "b1", founding=True)
+    found = sorted_out([(N1, look_into(str(tmp_path)))])
+    assert (found.stores, found.free, found.unusable) == ((), (N1,), ())
 
 
 def test_a_directory_that_is_not_there_is_free_and_one_that_is_a_file_is_not(tmp_path: Path) -> None:

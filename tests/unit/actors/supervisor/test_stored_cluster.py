@@ -12,6 +12,7 @@ import pytest
 from mantamq.actors.config import ClusterConfig, StoreConfig
 from mantamq.actors.ray_control.ray_handles import ActorDied
 from mantamq.actors.supervisor.clean_stop import CleanStop
+from mantamq.actors.supervisor.launcher import Launcher
 from mantamq.actors.supervisor.plan import Plan
 from mantamq.client import connect_async
 from mantamq.protocol.errors import LocalError
@@ -111,6 +112,27 @@ async def test_other_numbers_of_brokers_are_refused_and_nothing_is_changed(story
         await story.up(5)
     assert story.json("b1") == before
     assert sorted(path.name for path in story.data.iterdir()) == ["b1"]
+
+
+async def test_a_first_start_that_was_interrupted_is_in_nobodys_way(
+    story: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the first `mantamq up`, the next one as another operator would have it: nothing is to be cleared away."""
+
+    async def interrupted(launcher: Launcher, name: str, *more: Any) -> None:
+        raise LocalError(f"{name}: interrupted")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Launcher, "start_broker", interrupted)
+        with pytest.raises(LocalError, match="interrupted"):
+            await story.up(5)
+    assert {story.json(f"b{number}")["status"] for number in range(1, 6)} == {"founding"}
+    await story.power_cut()
+    await story.up(3)
+    await story.whole("b1.store", "b2.store", "b3.store")
+    assert {story.json(broker)["status"] for broker in ("b1", "b2", "b3")} == {"dirty"}
+    assert story.json("b4")["status"] == "founding", "it is left as it was, and nobody's"
+    assert (await story.supervisor("book_now")).notes[0].startswith("new store in ")
 
 
 async def test_a_cluster_that_is_stopped_leaves_clean_stores_of_one_stop(story: Stored) -> None:
