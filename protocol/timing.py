@@ -191,7 +191,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """A process that answers the supervisor nothing for this time stands still, if the brokers have lost it too."""
     enrol_ms: int = 10_000
     """How long a broker that was started may take until the sequencer knows it."""
-    end_told_ms: int = 700
+    end_told_ms: int = 2000
     """A process that is asked to end has this time for it, then it is killed."""
     end_patience_ms: int = 8000
     """A process that is to be ended and is not found gone within this time is left alone."""

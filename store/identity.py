@@ -54,7 +54,8 @@ class StoreState(Enum):
     EMPTY = "empty"
     """Nothing is in it. No `store.json` says so: there is none."""
     FOUNDING = "founding"
-    """Made for a cluster that begins, of which nothing is in its logs yet: it counts as empty, for any cluster."""
+    """Made for a cluster that begins, of which nothing is in its logs yet: it counts as empty, for any cluster, and is
+    said to be. Its own cluster's start never came to its end, as far as this store is concerned."""
     JOINING = "joining"
     """Blank: it may not vote before it has been brought up to date (K4)."""
     DIRTY = "dirty"
@@ -93,6 +94,10 @@ class StoreIdentity(msgspec.Struct, frozen=True, kw_only=True):
     life: int = 0
     node: str = ""
     nodes: dict[str, str] = {}
+
+    @property
+    def counts_as_empty(self) -> bool:
+        return self.status in (StoreState.EMPTY, StoreState.FOUNDING)
 
 
 class _Head(msgspec.Struct):
@@ -181,17 +186,17 @@ class StoreDirectory:
         self._writing = threading.Lock()
 
     def begin(
-        self, clock_ms: int, *, cluster: str, store: str, node: str, joining: bool = False, founding: bool = False
+        self, clock_ms: int, *, cluster: str, store: str, node: str, status: StoreState = StoreState.DIRTY
     ) -> int:
-        """A life begins to use the store, which is dirty from now on. Durable when this returns.
+        """A life begins to use the store. Durable when this returns.
 
         Args:
             clock_ms: Unix time.
             cluster: the cluster's id.
             store: id for a new store; another one keeps its own.
             node: where this is.
-            joining: it is blank; so is one that was blank before, until `joined`.
-            founding: a cluster begins with it, and nothing of that is in it until `founded`.
+            status: what it is from now on. `JOINING`: blank, until `joined`; so is one that was blank before.
+                `FOUNDING`: a cluster begins with it, and nothing of that is in it until `founded`.
 
         Returns:
             The number of the life.
@@ -201,12 +206,11 @@ class StoreDirectory:
         """
         was = self.identity
         _check_cluster(self.folder, was, cluster)
-        status = StoreState.FOUNDING if founding else StoreState.DIRTY
         self._change(
             minor=MINOR,
             store=was.store or store,
             cluster=cluster,
-            status=StoreState.JOINING if joining or was.status is StoreState.JOINING else status,
+            status=was.status if was.status is StoreState.JOINING else status,
             shutdown="",
             life=new_life(clock_ms, was.life),
             node=node,
@@ -215,11 +219,11 @@ class StoreDirectory:
 
     def founded(self) -> None:
         """The first record of a cluster that begins is about to be written: what is in it counts from now on."""
-        self._change(status=StoreState.DIRTY)
+        self._change(StoreState.FOUNDING, status=StoreState.DIRTY)
 
     def joined(self) -> None:
         """It is blank no more."""
-        self._change(status=StoreState.DIRTY)
+        self._change(StoreState.JOINING, status=StoreState.DIRTY)
 
     def note_nodes(self, nodes: dict[str, str]) -> None:
         """Keep where brokers are, for a start at which some are missing."""
@@ -233,8 +237,8 @@ class StoreDirectory:
 
     def close_clean(self, shutdown: str) -> None:
         """All is in the logs, and nothing comes behind it. `shutdown`: id of the cluster's stop; one that was closed
-        already keeps that of the first, and one in which nothing is stays as it is."""
-        if self.identity.status in (StoreState.CLEAN, StoreState.FOUNDING):
+        already keeps that of the first."""
+        if self.identity.status is StoreState.CLEAN:
             return
         if self.identity.status is not StoreState.DIRTY:
             raise LocalError(f"a store that is {self.identity.status.value} is not closed as clean")
@@ -252,8 +256,11 @@ class StoreDirectory:
         """Let another process have it. It stays as it is: dirty, if it was not closed."""
         self._lock.release()
 
-    def _change(self, **values: Any) -> None:
+    def _change(self, only: StoreState | None = None, **values: Any) -> None:
+        """Write it anew. `only`: if that is its status: another thread may have changed that."""
         with self._writing:
+            if only not in (None, self.identity.status):
+                return
             identity = msgspec.structs.replace(self.identity, **values)
             data = msgspec.json.format(msgspec.json.encode(identity), indent=2) + b"\n"
             write_whole(self._files, f"{self.folder}/{FILE}", data)
@@ -372,8 +379,8 @@ def _names(files: Files, folder: str) -> list[str]:
 def _check(files: Files, folder: str, broker: str, cluster: str, recover: bool) -> StoreIdentity:
     """Whose store it is: this broker's and this cluster's, or nobody's."""
     found = read_identity(files, folder)
-    if found.status in (StoreState.EMPTY, StoreState.FOUNDING):
-        return StoreIdentity(broker=broker, store=found.store, life=found.life)
+    if found.status is StoreState.EMPTY:
+        return StoreIdentity(broker=broker)
     if found.broker != broker:
         text = f"{folder} is the store of {found.broker}: {broker} does not use it; put each store back under its name"
         raise StoreError(NOT_OUR_STORE, text)
@@ -389,7 +396,7 @@ def _check(files: Files, folder: str, broker: str, cluster: str, recover: bool) 
 
 
 def _check_cluster(folder: str, found: StoreIdentity, cluster: str) -> None:
-    if found.cluster not in ("", cluster):
+    if found.cluster != cluster and not found.counts_as_empty:
         text = (
             f"{folder} belongs to the cluster {found.cluster}, not to {cluster}: name the directory of this cluster, "
             "or an empty one"

@@ -35,22 +35,22 @@ def quit() -> None:
     """End this actor from within one of its calls, which does not return."""
     from ray.actor import exit_actor
 
-    _at_the_latest(0)
+    at_the_latest(0)
     exit_actor()
 
 
 def leave(error: BaseException) -> None:
     """The machine has stopped for good. Fail-stop: one that broke its own rule must not go on. One whose part is over,
-    with nothing left that it could do, ends like any other: by a call of its own, which Ray waits for a second longer
-    than for anybody else's."""
+    with nothing left that it could do, ends like any other: the actor calls its own `quit`, and Ray waits for a second
+    for the answer to that before the process ends."""
     if isinstance(error, Retired):
         import ray
 
-        _at_the_latest(70)
+        at_the_latest(70)
         ray.get_runtime_context().current_actor.quit.remote()
         return
     if isinstance(error, DiskFailed):
-        _at_the_latest(DISK_FAILED, DISK_FAILED_S)
+        at_the_latest(DISK_FAILED, DISK_FAILED_S)
         return
     logging.shutdown()
     os._exit(70)
@@ -71,7 +71,7 @@ def fence(parent: int, name: str = "", logs: LogConfig = FIRST_LOGS) -> None:
     threading.Thread(target=watch, name="fence", daemon=True).start()
 
 
-def _at_the_latest(code: int, within_s: float = QUIT_S) -> None:
+def at_the_latest(code: int, within_s: float = QUIT_S) -> None:
     """Python stops its threads before a process is gone, this one among them, and Ray's own end, which comes after
     that, has been seen to hang: the system's alarm clock then ends the process, whatever it does."""
 

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 SWITCH_S = 0.0005
 """A thread that works beside the loop (it reads a log, or saves the catalogue) gives the interpreter back so soon: a
 flush gives it away and wants it back several times, and ten times as long each time would show."""
-LAST_S = 0.05
+LAST_S = 0.2
 """The answer of a process that ends itself has this long to leave."""
 ORDERS = frozenset(
     {
@@ -61,8 +61,8 @@ class MemberActor:
         self.office = Office()
         self._fenced = fenced
         self._ending = asyncio.Event()
-        self._lingering = 0  # calls that are told of the end, and can be used for it
-        self._retires = False
+        self._watchers = 0  # calls of `linger`: this actor can end in one of them
+        self._exits = False
         self._disk_failure = ""
         self._yielded, self._stopped = asyncio.Event(), asyncio.Event()
         self._left: asyncio.TimerHandle | None = None
@@ -110,12 +110,13 @@ class MemberActor:
             self._disk_failure = str(error)
             self._ending.set()
         if self._fenced:
-            self._end(error)
+            self._exit(error)
 
-    def _end(self, error: BaseException) -> None:
-        """End this process, whose last word is said. Where its part is over, in good order."""
-        if isinstance(error, Retired) and self._lingering:
-            self._retires = True
+    def _exit(self, error: BaseException) -> None:
+        """End this process, which has said its last word. Where its part is over, in good order."""
+        if isinstance(error, Retired) and self._watchers:
+            ending.at_the_latest(70)
+            self._exits = True
             self._ending.set()
         else:
             ending.leave(error)
@@ -150,18 +151,18 @@ class MemberActor:
         Returns:
             Why its disk has failed, if that is the reason; "" else.
         """
-        self._lingering += 1
+        self._watchers += 1
         try:
             await self._ending.wait()
         finally:
-            self._lingering -= 1
-        if self._retires:
-            self._retires = False
-            ending.quit()
+            self._watchers -= 1
+        if self._exits:
+            ending.quit()  # whoever waits hears of it when this actor is gone, and not before
         return self._disk_failure
 
     async def quit(self) -> None:
         """End this process in a way that Ray does not take for a death. The caller hears that this actor is gone."""
+        self._exits = True
         self._ending.set()  # Ray waits for every call under way
         ending.quit()
 
@@ -197,7 +198,7 @@ class MemberActor:
 
     def _leave(self) -> None:
         if self._fenced:
-            self._end(Retired("this process was asked to end"))
+            self._exit(Retired("this process was asked to end"))
         elif self.shell is not None:
             asyncio.get_running_loop().create_task(self.shell.stop())
 

@@ -29,7 +29,7 @@ from ...store.log.log import Log
 from ...store.log.recovery import open_log
 from ...store.log.scrub import scrub
 from ..config import StoreConfig
-from .store_look import LOGS, StorePlace, damage_in_words, has_log, indexed, made
+from .store_look import LOGS, StorePlace, check_is_empty, damage_in_words, has_log, indexed, made
 
 logger = logging.getLogger(__name__)
 
@@ -73,10 +73,7 @@ class StoreLogs:
             if looked is not None and looked != (own.store, own.life):
                 text = f"{self.directory.folder} was used by another process since it was looked at: start again"
                 raise StoreError(STORE_LOCKED, text)
-            status = own.status
-            if status is not StoreState.EMPTY and (
-                status is not StoreState.JOINING or made(files, self.directory.folder)
-            ):
+            if not own.counts_as_empty and (own.status is not StoreState.JOINING or made(files, self.directory.folder)):
                 self._open()
         except BaseException:
             self.close()
@@ -113,17 +110,17 @@ class StoreLogs:
             birth: the cluster begins with it: an empty store has a vote.
 
         Raises:
-            StoreError: `not-our-store`.
+            StoreError: `not-our-store`. `store-damaged`: it is said to be empty, and is not.
             OSError: of the disk.
         """
-        empty = self.directory.identity.status is StoreState.EMPTY
+        empty = self.directory.identity.counts_as_empty
+        if empty:
+            check_is_empty(self._files, self.directory.folder)
         clock_ms, new = time.time_ns() // 1_000_000, not self._logs
         # Of an empty one it is known that it never voted; of another without logs it cannot be told: it is blank.
-        self._founding = new and empty and birth
-        life = self.directory.begin(
-            clock_ms, cluster=cluster, store=store, node=self._place.node, joining=new and not self._founding,
-            founding=self._founding,
-        )  # fmt: skip
+        self._founding = empty and birth
+        status = StoreState.FOUNDING if self._founding else StoreState.JOINING if new else StoreState.DIRTY
+        life = self.directory.begin(clock_ms, cluster=cluster, store=store, node=self._place.node, status=status)
         if new:
             for name in LOGS:
                 if empty:

@@ -23,7 +23,7 @@ from ...protocol.supervisor.store_words import StoreWord, voter_sets
 from ...protocol.wire.events import CLUSTER, Supervise, decode_event
 from ...protocol.wiring.snapshot import ClusterOutline, WiringSnapshot
 from ...store.files import Files
-from ...store.identity import StoreIdentity, StoreState, look_at_store, unusable
+from ...store.identity import FILE, StoreIdentity, StoreState, look_at_store, unusable
 from ...store.log.containers import container_numbers
 from ...store.log.layout import require_fast_checksums
 from ...store.log.scan import Found, Scan
@@ -56,7 +56,13 @@ def look_at(files: Files, chosen: StoreConfig, place: StorePlace) -> StoreWord:
     folder, free_bytes = f"{chosen.data}/{place.broker}", _free_bytes(files, chosen, place, own)
     require_fast_checksums()
     stream = _ClusterLog()
-    if own.status is not StoreState.EMPTY and (own.status is not StoreState.JOINING or made(files, folder)):
+    if own.counts_as_empty:
+        check_is_empty(files, folder)
+        return StoreWord(
+            node=place.node, directory=folder, broker=place.broker, store=own.store, life=own.life,
+            free_bytes=free_bytes, founding=own.cluster, last_nodes={place.broker: place.node},
+        )  # fmt: skip
+    if own.status is not StoreState.JOINING or made(files, folder):
         Survey(files, f"{folder}/{MESSAGES}").close()
         with none_as_damage(f"{folder}/{TX}"):
             stream.read(files, f"{folder}/{TX}")
@@ -98,7 +104,8 @@ def _free_bytes(files: Files, chosen: StoreConfig, place: StorePlace, own: Store
     while not files.exists(directory):
         directory = os.path.dirname(directory)
     free_bytes = files.free_bytes(directory)
-    if own.status is StoreState.EMPTY and free_bytes < len(LOGS) * chosen.containers * chosen.container_bytes:
+    there = made(files, f"{chosen.data}/{place.broker}")
+    if own.counts_as_empty and not there and free_bytes < len(LOGS) * chosen.containers * chosen.container_bytes:
         raise unusable(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), f"{chosen.data}/{place.broker}")
     return free_bytes
 
@@ -106,6 +113,27 @@ def _free_bytes(files: Files, chosen: StoreConfig, place: StorePlace, own: Store
 def made(files: Files, folder: str) -> bool:
     """Whether both logs of a store are there: a crash at the birth may have left less."""
     return all(has_log(files, f"{folder}/{name}") for name in LOGS)
+
+
+def check_is_empty(files: Files, folder: str) -> None:
+    """Look whether a start that came to nothing is all that a store knows of, as it says: what it has is to be removed.
+
+    Raises:
+        StoreError: `store-damaged`: its logs have records.
+    """
+    for log in LOGS:
+        if not has_log(files, where := f"{folder}/{log}"):
+            continue
+        survey = Survey(files, where)
+        try:
+            scan = Scan(survey)
+            if next(iter(scan), None) is not None or scan.damage:
+                raise StoreError(
+                    STORE_DAMAGED, f"{folder}/{FILE} says that nothing was ever written to {where}, which has records: "
+                    "put that file back as it was last, or move the directory away",
+                )  # fmt: skip
+        finally:
+            survey.close()
 
 
 def has_log(files: Files, folder: str) -> bool:

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -19,11 +20,18 @@ _lock = threading.Lock()
 _work: SimpleQueue[Callable[[], None]] | None = None
 
 
-def call(function: Callable[..., Any], *args: Any, undo: Callable[[], Any] | None = None, **named: Any) -> Any:
+def call(
+    function: Callable[..., Any],
+    *args: Any,
+    undo: Callable[[], Any] | None = None,
+    undo_s: float = UNDO_S,
+    **named: Any,
+) -> Any:
     """Call a function in the lasting thread; returns what it returns, raises what it raises.
 
     Args:
-        undo: called here when the wait is interrupted (Ctrl-C) and the function comes to its end all the same.
+        undo: called when the wait is interrupted (Ctrl-C) and the function comes to its end all the same.
+        undo_s: how long that is waited for; later it is undone in the lasting thread.
     """
     done: Future[Any] = Future()
 
@@ -37,8 +45,11 @@ def call(function: Callable[..., Any], *args: Any, undo: Callable[[], Any] | Non
     try:
         return done.result()
     except BaseException:
-        if not done.done() and undo is not None and done.exception(UNDO_S) is None:
-            undo()
+        if not done.done() and undo is not None:
+            with suppress(TimeoutError):
+                done.exception(undo_s)
+            # Here, if it has come to its end by now; else in that thread, when it does.
+            done.add_done_callback(lambda one: undo() if one.exception() is None else None)
         raise
 
 

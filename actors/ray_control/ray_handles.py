@@ -14,7 +14,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutErro
 from ...protocol.errors import LocalError
 
 CALL_S = 30.0
-END_S = 6.0
+END_S = 8.0
 """A process that ends itself has gone within this time, by its own alarm clock (`ending.py`): Ray has been seen to take
 2 s for that where many end at once on a busy machine."""
 LOOK_S = 0.1
@@ -98,20 +98,20 @@ class Handle:
         """
         until = time.monotonic() + timeout_s
         while True:
-            quit = asyncio.wrap_future(self._quit())
-            await asyncio.wait([quit], timeout=max(0.0, until - time.monotonic()))
-            if not self._on_its_way(quit, until):
-                return self._ended(quit)
+            answer = asyncio.wrap_future(self._quit())
+            await asyncio.wait([answer], timeout=max(0.0, until - time.monotonic()))
+            if not (_is_away(answer) and time.monotonic() < until):
+                return self._ended(answer)
             await asyncio.sleep(LOOK_S)
 
     def end_now(self, timeout_s: float = END_S) -> bool:
         """`end`, from ordinary code; blocks."""
         until = time.monotonic() + timeout_s
         while True:
-            quit = self._quit()
-            wait([quit], timeout=max(0.0, until - time.monotonic()))
-            if not self._on_its_way(quit, until):
-                return self._ended(quit)
+            answer = self._quit()
+            wait([answer], timeout=max(0.0, until - time.monotonic()))
+            if not (_is_away(answer) and time.monotonic() < until):
+                return self._ended(answer)
             time.sleep(LOOK_S)
 
     def _quit(self) -> Future[Any]:
@@ -121,15 +121,9 @@ class Handle:
             return gone
         return self.begin("quit").future()
 
-    def _on_its_way(self, quit: Future[Any] | asyncio.Future[Any], until: float) -> bool:
-        """Whether to ask again. Of a process that is ending by itself already Ray says for a while that it cannot be
-        reached: one that is killed then, Ray reports to the user's terminal."""
-        unreachable = quit.done() and isinstance(quit.exception(), ActorUnavailableError)
-        return unreachable and time.monotonic() < until
-
-    def _ended(self, quit: Future[Any] | asyncio.Future[Any]) -> bool:
+    def _ended(self, answer: Future[Any] | asyncio.Future[Any]) -> bool:
         # `quit` does not return: that the actor has died is the answer.
-        if quit.done() and isinstance(quit.exception(), ActorDiedError):
+        if answer.done() and isinstance(answer.exception(), ActorDiedError):
             return True
         self.kill()
         return False
@@ -145,6 +139,12 @@ class Handle:
         if isinstance(error, RayActorError):  # unavailable: Ray does not know, and neither do we
             return ActorGone(f"{self.name} cannot be reached: {error}")
         return error
+
+
+def _is_away(answer: Future[Any] | asyncio.Future[Any]) -> bool:
+    """Whether to ask again. Of a process that is ending by itself already Ray says for a while that it cannot be
+    reached: one that is killed then, Ray reports to the user's terminal."""
+    return answer.done() and isinstance(answer.exception(), ActorUnavailableError)
 
 
 class Finder(Protocol):

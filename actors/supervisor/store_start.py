@@ -148,7 +148,7 @@ class StoreStart:
                 return []  # what is there is not known
             return list(await asyncio.gather(*(self._look(*birth) for birth in births.brokers.items())))
         first, others = _to_open(survey)
-        words += [self._unopened(one) for one in others]
+        words += [self._unopened(one) for one in (*others, *survey.founding)]
         words += await asyncio.gather(*(self._look(one.broker, one.node) for one in first))
         for node in survey.free:
             words.append(StoreWord(node=node.host, directory=self._data))
@@ -178,6 +178,8 @@ class StoreStart:
         if own is None:
             return self._word(host, directory, one.broker, one.code, one.text)
         self._places[host, directory] = one.node
+        if own.counts_as_empty:
+            return StoreWord(node=host, directory=directory, broker=one.broker, founding=own.cluster, life=own.life)
         return StoreWord(
             node=host, directory=directory, broker=one.broker, store=own.store, cluster=own.cluster,
             status=own.status.value, shutdown=own.shutdown, format=own.format, minor=own.minor, life=own.life,

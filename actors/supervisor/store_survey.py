@@ -16,7 +16,7 @@ import msgspec
 
 from ...protocol.errors import LocalError, StoreError
 from ...protocol.supervisor.layout import Node
-from ...store.identity import FILE, StoreIdentity, StoreState, stores_in, try_directory
+from ...store.identity import FILE, StoreIdentity, stores_in, try_directory
 from ...store.shadow_files import system_files
 from ..ray_control.placement import Placement, alive_nodes, broker_nodes
 from .record import ClusterRecord
@@ -49,6 +49,7 @@ class Surveyed:
 
     Attributes:
         stores: each store once.
+        founding: those of `stores`' kind in which nothing is yet: they count as empty.
         free: nodes whose directory has no store, one for each file system.
         nodes: the nodes that have answered.
         unusable: node -> why its directory cannot be read: code and text.
@@ -58,6 +59,7 @@ class Surveyed:
     free: tuple[Node, ...]
     nodes: tuple[Node, ...]
     unusable: tuple[tuple[Node, str, str], ...] = ()
+    founding: tuple[FoundStore, ...] = ()
 
     def of(self, broker: str) -> list[FoundStore]:
         """A broker's stores, the one that was used last first."""
@@ -115,7 +117,7 @@ def look_into(directory: str) -> dict[str, Any]:
     for broker, one in found.items():
         if isinstance(one, StoreError):
             stores[broker] = {"error": (one.code, one.text), "file": _file(f"{directory}/{broker}")}
-        elif one.life and one.status is not StoreState.FOUNDING:  # else it counts as empty
+        elif one.life:  # else it is empty
             said = msgspec.to_builtins(one)
             stores[broker] = {"identity": said, "file": _file(f"{directory}/{broker}/{FILE}")}
     return {"system": _file(directory), "error": None, "stores": stores}
@@ -141,7 +143,9 @@ def sorted_out(said: list[tuple[Node, dict[str, Any]]]) -> Surveyed:
             if key not in stores or (identity is not None and identity.node == node.host):
                 stores[key] = found
     free = tuple(nodes[0] for system, nodes in systems.items() if system not in full)
-    return Surveyed(tuple(stores.values()), free, tuple(node for node, _ in said), tuple(unusable))
+    founding = {key: one for key, one in stores.items() if one.identity is not None and one.identity.counts_as_empty}
+    real = tuple(one for key, one in stores.items() if key not in founding)
+    return Surveyed(real, free, tuple(node for node, _ in said), tuple(unusable), tuple(founding.values()))
 
 
 def _file(path: str) -> str:

@@ -59,7 +59,7 @@ from .tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 1.0
+LOOK_S, SOON_S = 1.0, 0.1
 ASK_S = 2.0
 CONFIRM_S = 1.0
 
@@ -291,6 +291,7 @@ class SupervisionShell:
 
     async def _mind(self, name: str) -> None:
         handle = self._record.book[name].handle
+        pause_s = SOON_S
         while True:
             try:
                 failed = await handle.call("linger", timeout_s=float("inf"))
@@ -301,7 +302,8 @@ class SupervisionShell:
                 await self._died(name, handle.id, error)
                 return
             except ActorGone:
-                await asyncio.sleep(LOOK_S)  # it is out of reach, or this process is
+                await asyncio.sleep(pause_s)  # it is out of reach, or this process is, or it is ending
+                pause_s = LOOK_S
             except Exception as error:
                 log.warning("cannot watch %(member)s: %(reason)r", {"member": name, "reason": error})
                 return

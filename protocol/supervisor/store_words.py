@@ -32,7 +32,8 @@ class StoreWord(msgspec.Struct, frozen=True, kw_only=True):
         directory: its path there.
         broker: whose it is; "" for an empty directory that could be anybody's.
         store, cluster: ids, "" for an empty one.
-        status: as in `store.json`: empty, joining, dirty, clean, left.
+        status: as in `store.json`: empty, joining, dirty, clean, left; a founding one is empty.
+        founding: id of the cluster that it was made for, and of which it has nothing: it has never voted there.
         shutdown: id of the stop that left it clean.
         format, minor: those it was written with.
         life: the last life that used it.
@@ -51,6 +52,7 @@ class StoreWord(msgspec.Struct, frozen=True, kw_only=True):
     store: str = ""
     cluster: str = ""
     status: str = EMPTY
+    founding: str = ""
     shutdown: str = ""
     format: int = STORE_LAYOUT
     minor: int = MINOR

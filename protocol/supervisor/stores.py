@@ -8,6 +8,7 @@ and less than that is never guessed from. A pure function of what was said: the 
     a majority here, and a recovery quorum with logs ResumeCluster: who is without a log comes in blank (K4)
     fewer here                                       AwaitStores, and who is missing
     all here, too few with logs                      RefuseStart
+    a majority was made for it, and never wrote      RefuseStart: its first start came to nothing
 """
 
 # pyright: reportGeneralTypeIssues=false
@@ -117,6 +118,9 @@ def decide(words: Sequence[StoreWord], wish: StartWish) -> StartVerdict:
     members = _in_order({broker for one in sets for broker in one.brokers})
     refused += (_left(word, members) for word in stored if word.broker not in members)
     stored = [word for word in stored if word.broker in members]
+    blameless = {word.broker for word in empty if word.founding == ours}  # have never voted in it
+    if any(len(set(one.brokers) - blameless) < majority(one.brokers) for one in sets):
+        return StartVerdict(RefuseStart(_came_to_nothing(stored)), tuple(refused))
     if wish.brokers and wish.brokers != len(sets[0].brokers):
         return StartVerdict(RefuseStart(_other_number(wish.brokers, sets[0].brokers)), tuple(refused))
     return StartVerdict(_resume(ours, sets, members, stored, empty, refused, wish), tuple(refused))
@@ -268,6 +272,14 @@ def _no_wiring(stored: Sequence[StoreWord]) -> str:
     return (
         f"no store says who the members are ({where}): the cluster's first start never came to its end, or no log is "
         "left; put the disks of the others back, or empty these directories and start anew"
+    )
+
+
+def _came_to_nothing(stored: Sequence[StoreWord]) -> str:
+    where = ", ".join(word.place for word in stored)
+    return (
+        f"the first start of this cluster was interrupted before anything in it could be complete: empty {where} and "
+        "start again; nothing is lost with that"
     )
 
 

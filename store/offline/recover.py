@@ -69,7 +69,7 @@ class StoreRecovery:
         try:
             self._found = self._look()
             own = look_at_store(files, directory, broker, recover=True)
-            if own.status is StoreState.EMPTY:
+            if own.counts_as_empty:
                 raise StoreError(STORE_UNUSABLE, f"{directory}/{broker} is empty: name a store that has something")
             self.begun = own.status is StoreState.RECOVERING
             self.cluster = own.cluster if self.begun else cluster

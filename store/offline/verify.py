@@ -77,7 +77,7 @@ def verify(files: Files, folder: str, connect: str = "", catalog: str = "") -> I
         for log in LOGS:
             if files.exists(f"{folder}/{log}"):
                 yield from _log(files, folder, log)
-            elif own.status not in (StoreState.JOINING, StoreState.FOUNDING):
+            elif own.status is not StoreState.JOINING and not own.counts_as_empty:
                 yield Verified(log, wrong=(f"{folder}/{log} is not there: put it back, or empty {folder}",))
         yield _catalog(files, folder, own.store, connect, catalog)
     except StoreError as error:

@@ -107,7 +107,7 @@ def test_a_store_that_is_used_again():
 
 
 def test_a_blank_store_is_blank_until_it_has_joined():
-    files = used(SimulatedFiles(), joining=True)
+    files = used(SimulatedFiles(), status=StoreState.JOINING)
     store = open_store(files, "/data", "b1")
     begin(store)
     assert store.identity.status is StoreState.JOINING
@@ -119,18 +119,20 @@ def test_a_blank_store_is_blank_until_it_has_joined():
 
 
 def test_a_store_that_was_made_and_never_written_to_counts_as_empty():
-    files = used(SimulatedFiles(), founding=True)
+    files = used(SimulatedFiles(), status=StoreState.FOUNDING)
     found = read_identity(files, "/data/b1")
     assert found.status is StoreState.FOUNDING and found.cluster == "c1"
-    assert look_at_store(files, "/data", "b1", cluster="c2") == StoreIdentity(
-        broker="b1", store="s1", life=found.life
-    ), "the id is its catalogue's, and lives rise"
+    assert look_at_store(files, "/data", "b1", cluster="c2") == found and found.counts_as_empty
     store = open_store(files, "/data", "b1", cluster="c2")
-    store.begin(NOW - 10**9, cluster="c2", store="s2", node="host-1", founding=True)
+    store.begin(NOW - 10**9, cluster="c2", store="s2", node="host-1", status=StoreState.FOUNDING)
     assert (store.identity.store, store.identity.cluster) == ("s1", "c2") and store.identity.life > found.life
-    store.close_clean("stop-1")
-    assert store.identity.status is StoreState.FOUNDING, "nothing is in it"
+    store.joined()
+    assert store.identity.status is StoreState.FOUNDING, "it is nobody's word that it has caught up"
     store.founded()
+    store.leave()
+    store.founded()
+    assert store.identity.status is StoreState.LEFT, "of two threads the last word counts"
+    store._change(status=StoreState.DIRTY)
     store.release()
     files.crash()
     assert read_identity(files, "/data/b1").status is StoreState.DIRTY

@@ -17,7 +17,7 @@ class Hung:
             sleep(0.01)
 sys.modules["hung"] = Hung()
 {how}
-ending._at_the_latest(7, 0.3)
+ending.at_the_latest(7, 0.3)
 """
 
 

@@ -19,6 +19,7 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
     found: list[BaseException] = []
     monkeypatch.setattr(ending, "fence", lambda parent, name: None)
     monkeypatch.setattr(ending, "leave", found.append)
+    monkeypatch.setattr(ending, "at_the_latest", lambda code: None)
 
     def quit() -> None:
         raise Exited
@@ -33,14 +34,22 @@ async def lingering(member: MemberActor) -> asyncio.Task[str]:
     return task
 
 
-async def test_it_ends_in_the_call_that_waits_for_its_end(left: list[BaseException]) -> None:
-    """By a call of its own Ray would wait a second for the answer to that."""
+async def test_it_ends_in_the_calls_that_wait_for_its_end(left: list[BaseException]) -> None:
+    """By a call of its own Ray would wait a second for the answer to that. One that returned would be taken for a
+    death, and its process be killed while it ends; which caller is there yet, nobody knows here."""
     member = MemberActor("b1.r0", fenced=True)
     first, second = await lingering(member), await lingering(member)
     member._broke(Retired("its link is gone"))
     ends = await asyncio.gather(first, second, return_exceptions=True)
-    assert [type(end) for end in ends] == [Exited, str], "once is enough"
-    assert not left
+    assert [type(end) for end in ends] == [Exited, Exited] and not left
+    assert not member._watchers
+
+
+async def test_one_that_is_told_to_quit_ends_in_all_its_calls(left: list[BaseException]) -> None:
+    member = MemberActor("b1.r0", fenced=True)
+    watching = await lingering(member)
+    ends = await asyncio.gather(watching, member.quit(), return_exceptions=True)
+    assert [type(end) for end in ends] == [Exited, Exited] and not left
 
 
 async def test_where_nobody_waits_for_it_it_ends_by_itself(left: list[BaseException]) -> None:

@@ -41,6 +41,7 @@ from mantamq.protocol.wire.records import (
 from mantamq.protocol.wire.store_frames import Ahead, Happened, Room, Take, Taken, Write, Written
 from mantamq.store.catalog.catalog import FILE, read_catalog
 from mantamq.store.files import RealFile, RealFiles
+from mantamq.store.identity import StoreState
 from mantamq.store.log.chain import read_chain
 from mantamq.store.log.containers import container_name
 from mantamq.store.log.reader import LogReader
@@ -278,7 +279,7 @@ async def test_a_start_that_came_to_nothing_leaves_what_counts_as_empty(tmp_path
         first, header = one.life, log.read_bytes()[:4096]
         assert '"founding"' in path.read_text()
     said = await word(made)
-    assert (said.status, said.code, said.voters, said.cluster) == ("empty", "", (), "")
+    assert (said.status, said.code, said.voters, said.cluster, said.founding) == ("empty", "", (), "", "toy")
     other = config(tmp_path, cluster="another")
     assert (await word(other)).status == "empty"
     async with running(other) as one:
@@ -290,6 +291,12 @@ async def test_a_start_that_came_to_nothing_leaves_what_counts_as_empty(tmp_path
     assert (await word(made)).code == "not-our-store"
     said = await word(other)
     assert said.status == "dirty" and said.voters
+    path.write_text(path.read_text().replace("dirty", "founding"))  # as a backup has it that was made meanwhile
+    said, before = await word(made), log.read_bytes()
+    assert said.code == "store-damaged" and "has records: put that file back" in said.text
+    with pytest.raises(LocalError, match="has records"):
+        await StoreNode("b1.store").start(made)
+    assert log.read_bytes() == before
 
 
 async def test_what_counts_begins_with_the_first_record_and_not_behind_it(tmp_path: Path) -> None:
@@ -385,7 +392,7 @@ async def test_strangers_are_not_let_in(tmp_path: Path) -> None:
 def test_a_birth_that_came_to_nothing_comes_back_blank_and_a_lost_log_is_refused(tmp_path: Path) -> None:
     chosen, place = StoreConfig(data=str(tmp_path), container_bytes=512 * 1024), StorePlace("b1", "n1")
     logs = StoreLogs(RealFiles(), chosen, place)
-    logs.directory.begin(1, cluster="toy", store="s", node="n1", joining=True)  # then the process dies
+    logs.directory.begin(1, cluster="toy", store="s", node="n1", status=StoreState.JOINING)  # then the process dies
     logs.close()
     assert look_at(RealFiles(), chosen, place).status == "joining"
     logs = StoreLogs(RealFiles(), chosen, place)

@@ -7,8 +7,9 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from mantamq.actors.members import ending
 from mantamq.actors.ray_control import ray_handles
-from mantamq.actors.ray_control.ray_handles import Handle
+from mantamq.actors.ray_control.ray_handles import END_S, Handle
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 AWAY = ActorUnavailableError("Worker exits with an exit code 0. exit_actor() is called.", b"1" * 16)
@@ -51,6 +52,10 @@ async def awaited(handle: Handle, timeout_s: float) -> bool:
 
 async def blocking(handle: Handle, timeout_s: float) -> bool:
     return handle.end_now(timeout_s)
+
+
+def test_a_process_whose_end_hangs_has_ended_itself_before_it_is_killed() -> None:
+    assert END_S > ending.QUIT_S + ending.HUNG_S
 
 
 @pytest.mark.parametrize("end", [awaited, blocking])

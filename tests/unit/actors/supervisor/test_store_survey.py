@@ -15,9 +15,11 @@ from mantamq.store.identity import StoreIdentity, StoreState, open_store
 N1, N2, N3 = (Node(f"n{number}", f"10.0.0.{number}", {}) for number in (1, 2, 3))
 
 
-def store(data: Path, broker: str, node: str = "10.0.0.1", cluster: str = "c", founding: bool = False) -> int:
+def store(
+    data: Path, broker: str, node: str = "10.0.0.1", cluster: str = "c", status: StoreState = StoreState.DIRTY
+) -> int:
     directory = open_store(RealFiles(), str(data), broker)
-    life = directory.begin(1_000, cluster=cluster, store=f"store of {broker}", node=node, founding=founding)
+    life = directory.begin(1_000, cluster=cluster, store=f"store of {broker}", node=node, status=status)
     directory.release()
     return life
 
@@ -56,9 +58,10 @@ def test_a_directory_says_what_it_holds_and_stays_as_it_is(tmp_path: Path) -> No
 
 
 def test_what_a_start_that_came_to_nothing_has_left_is_no_store(tmp_path: Path) -> None:
-    store(tmp_path, "b1", founding=True)
+    store(tmp_path, "b1", status=StoreState.FOUNDING)
     found = sorted_out([(N1, look_into(str(tmp_path)))])
-    assert (found.stores, found.free, found.unusable) == ((), (N1,), ())
+    assert (found.stores, found.unusable) == ((), ())
+    assert [one.broker for one in found.founding] == ["b1"], "it may be of a cluster that others know of"
 
 
 def test_a_directory_that_is_not_there_is_free_and_one_that_is_a_file_is_not(tmp_path: Path) -> None:

@@ -133,6 +133,10 @@ async def test_a_first_start_that_was_interrupted_is_in_nobodys_way(
     assert {story.json(broker)["status"] for broker in ("b1", "b2", "b3")} == {"dirty"}
     assert story.json("b4")["status"] == "founding", "it is left as it was, and nobody's"
     assert (await story.supervisor("book_now")).notes[0].startswith("new store in ")
+    await story.power_cut()
+    await story.up()
+    await story.whole("b1.store", "b2.store", "b3.store")
+    assert story.json("b4")["status"] == "founding", "nor does it matter later"
 
 
 async def test_a_cluster_that_is_stopped_leaves_clean_stores_of_one_stop(story: Stored) -> None:

@@ -85,6 +85,29 @@ def test_stores_that_are_all_locked_are_waited_for_a_while() -> None:
     assert isinstance(deed(locked, damaged, wish=StartWish()), RefuseStart), "that does not pass"
 
 
+# ---- a first start that was interrupted
+
+
+def test_one_between_two_first_records_says_that_nothing_is_lost() -> None:
+    """Of three brokers one has written; the others say that they have not, and so no majority has."""
+    one = word("b1")
+    made = [StoreWord(node=f"n{n}", directory="/data", broker=f"b{n}", founding="c") for n in (2, 3)]
+    for wish in (WAITED, StartWish(), StartWish(brokers=5, waited=True)):
+        found = deed(one, *made, wish=wish)
+        assert isinstance(found, RefuseStart) and "interrupted before anything" in found.text
+        assert "empty /data/b1 on n1 and start again" in found.text
+    found = deed(one, made[0], word("b3"))
+    assert isinstance(found, ResumeCluster) and found.blank == ("b2",), "a majority has written"
+    for other in (empty("n3", "b3"), StoreWord(node="n3", directory="/data", broker="b3", founding="another")):
+        found = deed(one, made[0], other)
+        assert isinstance(found, RefuseStart) and "put the disks back" in found.text, "b3 may have lost a log"
+
+
+def test_one_before_any_record_leaves_empty_directories() -> None:
+    made = [StoreWord(node=f"n{n}", directory="/data", broker=f"b{n}", founding="c") for n in (1, 2, 3)]
+    assert isinstance(deed(*made), BeginCluster)
+
+
 # ---- enough is here
 
 

@@ -168,7 +168,7 @@ def test_first_it_is_asked_to_end_then_killed_and_never_without_fresh_evidence()
     without = frozenset({"sequencer"})
     one.answers("b1", "b2", linked=without)
     assert one.give(End("sequencer2")) == [TellEnd("sequencer2", False)]
-    one.now_ms += 1100  # the evidence is old by now
+    one.now_ms += 2400  # the evidence is old by now
     assert [type(deed).__name__ for deed in one.give(Tick(one.now_ms))] == ["Ask"]
     assert one.answers("b1", "b2", linked=without) == [Kill("sequencer2"), ProcessGone("sequencer2")]
 
