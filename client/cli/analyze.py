@@ -15,7 +15,7 @@ import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ...protocol.errors import LocalError
-from .console import Json, err, need, out, say, show
+from .console import Json, Namespace, Ray, err, need, out, say, show
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 LOOK_S = 1.0
 """From one look for new events to the next."""
+FETCH_S = 30.0
+"""How long Ray may take to bring the newest events here."""
 TOP = 20
 """Rows of a table on the terminal; the others are counted."""
 events_app = typer.Typer(help="The event table as a file.", no_args_is_help=True)
@@ -51,7 +53,7 @@ def analyze(
     executors: Annotated[int, typer.Option(min=1, help="Spark executors, on Ray")] = 1,
     cores: Annotated[int, typer.Option(min=1, help="cores of each, on Ray")] = 1,
     memory: Annotated[str, typer.Option(help="memory of each, or of local Spark")] = "1g",
-    as_json: Json = False,
+    address: Ray = "", namespace: Namespace = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Throughput, latency, depth, consume locks, failovers and an audit of the guarantees, from the events."""
     since_us, until_us = moment(since), moment(until)
@@ -66,11 +68,11 @@ def analyze(
         need("spark", "pyspark", "pyarrow", "fsspec")
         from ...jobs import answers, events, session
 
-        address = _remembered_ray()
-        tail = _tail(address, live)
+        address, namespace = _cluster(address, namespace, live, directory)
+        tail = _tail(address, namespace, live)
         where = directory or (tail.directory if tail else "") or _default_directory()
         with session.start(spark, address, executors, cores, memory, progress=step) as running:
-            tail = _tail(address, live)  # the start took a while
+            tail = _tail(address, namespace, live)  # the start took a while
             found = events.events(running, where, tail, since_us, until_us)
             if not found.parts and not found.tail_rows:
                 raise LocalError(_nothing(where, found.skipped))
@@ -99,20 +101,22 @@ def analyze(
 def events(
     context: typer.Context,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="print events as they come, until Ctrl-C")] = False,
-    queue: Queues = None, kind: Kinds = None, as_json: Json = False,
+    queue: Queues = None, kind: Kinds = None, address: Ray = "", namespace: Namespace = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """The event table: as a file, or, with --follow, as it grows."""
     if context.invoked_subcommand is not None:
+        if follow or queue or kind or address or namespace or as_json:
+            raise typer.BadParameter(f"say options of {context.invoked_subcommand} behind it")
         return
     if not follow:
         raise typer.BadParameter("say --follow for events as they come, or export for a file of them")
     need("events", "pyarrow", "fsspec")
     from ...jobs.follow import newer
 
-    address = _remembered_ray()
+    address, namespace = _cluster(address, namespace)
     last: int | None = None
     while True:
-        tail = _tail(address, True, fetch=True)
+        tail = _tail(address, namespace, True, fetch=True)
         assert tail is not None
         found = newer(tail, last, queue or [], kind or [])
         if found.missing:
@@ -132,7 +136,7 @@ def last_events(count: int) -> list[dict[str, Any]]:
     need("events", "pyarrow", "fsspec")
     from ...jobs.follow import newer
 
-    tail = _tail(_remembered_ray(), True, fetch=True)
+    tail = _tail(*_cluster("", ""), True, fetch=True)
     assert tail is not None
     return newer(tail, max(tail.row_first - 1, tail.row_last - count, 0)).rows
 
@@ -155,7 +159,7 @@ def export(
     path: Annotated[Path, typer.Argument(help="file to write")],
     form: Annotated[str, typer.Option("--format", help="parquet, csv or jsonl; default: the file's ending")] = "",
     since: Since = "", until: Until = "", queue: Queues = None, kind: Kinds = None, directory: Directory = "",
-    live: Live = False, as_json: Json = False,
+    live: Live = False, address: Ray = "", namespace: Namespace = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Events into one file: Parquet, CSV or JSON lines. Needs neither Spark nor Java."""
     since_us, until_us = moment(since), moment(until)
@@ -164,7 +168,7 @@ def export(
         need("events", "pyarrow", "fsspec")
         from ...jobs import export as exporting
 
-        tail = _tail(_remembered_ray(), live, fetch=True)
+        tail = _tail(*_cluster(address, namespace, live, directory), live, fetch=True)
         where = directory or (tail.directory if tail else "") or _default_directory()
         rows, skipped = exporting.export(
             path, form or path.suffix.lstrip(".") or "parquet", where, tail, since_us, until_us, queue or [],
@@ -210,17 +214,29 @@ def _remembered() -> dict[str, Any]:
     return state if isinstance(state, dict) else {}
 
 
-def _remembered_ray() -> str:
-    """Address of the Ray that `mantamq up` started here, "" if there is none; it is spoken to as it expects."""
+def _cluster(address: str, namespace: str, live: bool = True, directory: str = "") -> tuple[str, str]:
+    """Address of the Ray ("" for none), and namespace in it, of the cluster that the options speak of, by default the
+    one that `mantamq up` started here; the Ray is spoken to as it expects.
+
+    Raises:
+        typer.BadParameter: another cluster is named, and the events of this one would be read.
+        LocalError: it was named, and there is none.
+    """
+    if (address or namespace) and not live and not directory:
+        raise typer.BadParameter("of a cluster that is named say --live, or with --directory where its events are")
     state = _remembered()
-    address, mode = str(state.get("address", "")), str(state.get("auth_mode", ""))
-    if address and mode:
+    known, mode = str(state.get("address", "")), str(state.get("auth_mode", ""))
+    if known and mode and address in ("", known):
         os.environ.setdefault("RAY_AUTH_MODE", mode)  # before Ray is imported, which reads it then
-    return address
+    if address:
+        from ...actors.ray_control import door
+
+        address = door.knock(address)
+    return address or known, namespace or str(state.get("namespace") or "") or "mantamq"
 
 
-def _tail(address: str, live: bool, fetch: bool = False) -> Tail | None:
-    """The newest events, from the cluster that runs here.
+def _tail(address: str, namespace: str, live: bool, fetch: bool = False) -> Tail | None:
+    """The newest events, from the cluster there.
 
     Raises:
         LocalError: there is none, or it keeps no events.
@@ -232,16 +248,24 @@ def _tail(address: str, live: bool, fetch: bool = False) -> Tail | None:
 
     door.knock(address or "auto")  # where there is none, Ray would look for it long, or be started for it
     session.join_ray(address)
-    tail = events.live_tail(_remembered().get("namespace") or "mantamq")
+    tail = events.live_tail(namespace)
     if tail is None:
         raise LocalError(
-            "this cluster keeps no events: is it up (`mantamq status`), and are its events on (`mantamq up --events`)? "
-            "Those in its files need no cluster: `mantamq analyze` and `mantamq events export` without --live"
+            f"the cluster {namespace!r} keeps no events: is it up (`mantamq status`), and are its events on (`mantamq "
+            "up --events`)? Those in its files need no cluster: `mantamq analyze` and `mantamq events export` without "
+            "--live"
         )
     if fetch:
         import ray
+        from ray.exceptions import GetTimeoutError
 
-        tail = tail._replace(blocks=ray.get(tail.blocks))
+        try:
+            tail = tail._replace(blocks=ray.get(tail.blocks, timeout=FETCH_S))
+        except GetTimeoutError:
+            raise LocalError(
+                f"the newest events are on hosts from which none has come within {FETCH_S:g} s: let Ray's object "
+                "managers through between those hosts and this one, or leave --live out"
+            ) from None
     return tail
 
 

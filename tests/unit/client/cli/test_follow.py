@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -106,3 +107,57 @@ def test_without_follow_and_with_a_wrong_kind_it_says_what_to_do(
         with pytest.raises(SystemExit) as ended:
             app.main()
         assert ended.value.code in (1, 2) and said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["events", "--follow"], ["events", "export", "x.csv", "--live"], ["analyze", "--live", "--spark", "local"]],
+)
+def test_another_cluster_may_be_named_by_its_ray_and_namespace(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Any, words: list[str]
+) -> None:
+    """How the Ray of `mantamq up` is spoken to is not how another is; the namespace is, unless it is named."""
+    asked: list[tuple[str, ...]] = []
+
+    class Asked(Exception):
+        pass
+
+    def tail(address: str, namespace: str, *rest: Any, **options: Any) -> Tail:
+        asked.append((address, namespace, os.environ.get("RAY_AUTH_MODE", "")))
+        raise Asked
+
+    monkeypatch.setenv("MANTAMQ_HOME", str(tmp_path))
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    state = {"address": "127.0.0.1:6379", "namespace": "mine", "auth_mode": "token"}
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    monkeypatch.setattr(analyze, "_tail", tail)
+    monkeypatch.setattr("mantamq.actors.ray_control.door.knock", lambda address: "10.0.0.7:6379")
+    for named in (["--address", "ray.example:6379", "--namespace", "theirs"], ["--address", "auto"], []):
+        monkeypatch.setattr(sys, "argv", ["mantamq", *words, *named])
+        with pytest.raises((SystemExit, Asked)):
+            app.main()
+    capsys.readouterr()
+    monkeypatch.delenv("RAY_AUTH_MODE")
+    assert asked == [
+        ("10.0.0.7:6379", "theirs", ""),
+        ("10.0.0.7:6379", "mine", ""),
+        ("127.0.0.1:6379", "mine", "token"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "words,said",
+    [
+        (["events", "export", "x.csv", "--address", "auto"], "say --live, or with --directory"),
+        (["analyze", "--namespace", "theirs"], "say --live, or with --directory"),
+        (["events", "--address", "auto", "export", "x.csv"], "say options of export behind it"),
+    ],
+)
+def test_no_other_clusters_events_are_taken_for_those_of_a_named_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Any, words: list[str], said: str
+) -> None:
+    monkeypatch.setenv("MANTAMQ_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["mantamq", *words])
+    with pytest.raises(SystemExit) as ended:
+        app.main()
+    assert ended.value.code == 2 and said in " ".join(capsys.readouterr().err.split())
