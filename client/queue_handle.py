@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
@@ -42,6 +43,7 @@ _unnamed: list[tuple[Connection, str]] = []
 _lock = threading.Lock()
 
 
+_handles: weakref.WeakSet[Queue] = weakref.WeakSet()
 _async_connections: dict[tuple[Any, Any, str], asyncio.Task[AsyncConnection]] = {}
 
 
@@ -52,6 +54,8 @@ def _forget() -> None:
     _connections.clear()
     _unnamed.clear()
     _async_connections.clear()
+    for handle in list(_handles):  # a thread of the parent may have been opening one
+        handle._open_lock, handle._opened = threading.Lock(), None
 
 
 if hasattr(os, "register_at_fork"):
@@ -197,6 +201,7 @@ class Queue:
         self._addresses: tuple[str, ...] | None = tuple(address) if address is not None else None
         self._token = token
         self._open_lock = threading.Lock()
+        _handles.add(self)
         self._opened: tuple[Session, Sender, Receiver] | None = None
         self._async_links: dict[AsyncConnection, asyncio.Task[tuple[AsyncSession, AsyncSender, AsyncReceiver]]] = {}
         if create:
@@ -262,7 +267,7 @@ class Queue:
                 sender = await session.sender(f"/{self.name}", capacity=1000)
                 return session, sender, await session.receiver(self.name, capacity=0)
 
-            for old in [old for old in self._async_links if old.failed]:
+            for old in [old for old in self._async_links if old.failed or old._loop.is_closed()]:
                 del self._async_links[old]
             opening = self._async_links[connection] = asyncio.get_running_loop().create_task(open())
         return await asyncio.shield(opening)
@@ -357,6 +362,7 @@ class Queue:
             session, _, receiver = await self._links_async()
             message = await (receiver.get(0) if limit == 0 else receiver.fetch(limit))
         await session.acknowledge(message)
+        receiver._core.flush()  # the event loop may end now, as at the end of `asyncio.run`
         return _unpacked(message)
 
     def put_nowait(self, item: Any) -> None:

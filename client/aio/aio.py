@@ -196,6 +196,7 @@ class AsyncSession:
         kind: type[SenderCore] = SenderCore, named: str = "",
     ) -> AsyncSender:  # fmt: skip
         connection, conversation = self.connection, self.connection._conversation
+        connection._check_loop()
         handle = conversation.attach(lambda h: AttachSender(h, exchange, key, 0, mandatory, named))
         await _attached(connection, handle)
         core = conversation.sender(handle, address, key is None, capacity, limit_s, kind)
@@ -252,6 +253,7 @@ class AsyncSession:
         conversation = connection._conversation
         able, alone = conversation.abilities, conversation.claim(exclusive, mode)
         wanted, rank, others = able.selector(selector), able.priority(priority, mode), able.no_local(no_local)
+        connection._check_loop()
         handle = conversation.attach(
             lambda h: AttachReceiver(h, queue, mode, accept, [], wanted, alone, rank, no_local=others)
         )
@@ -354,7 +356,7 @@ class AsyncSession:
 async def _attached(connection: AsyncConnection, handle: int) -> None:
     conversation = connection._conversation
     try:
-        await connection._until(lambda: conversation.attached(handle))
+        await connection._until(lambda: conversation.attached(handle), what="what opens a link")
     except BaseException:
         conversation.abandon(handle)
         raise
@@ -632,7 +634,8 @@ class AsyncReceiver:
 
     async def get_batch(self, count: int) -> list[Message]:
         """Up to `count` messages that the queue has for us now; fewer means it has no more. Whatever was complete
-        before the call is found; Timeout as `get`. A full window (`window="unaccepted"`) ends it as well."""
+        before the call is found; Timeout as `get`: what was here stays here, to be fetched. A full window
+        (`window="unaccepted"`) ends it as well."""
         core = self._core
         messages: list[Message] = []
         core.ask(count, now=False)
@@ -649,6 +652,9 @@ class AsyncReceiver:
                 if not core.available and core.received == before:
                     core.check()
                     return messages
+        except BaseException:
+            core.keep(messages)
+            raise
         finally:
             core.unask(count - len(messages))
 
@@ -670,7 +676,7 @@ class AsyncReceiver:
         core = self._core
         core.check()
         mark = core.stop()
-        await self._connection._until(lambda: core.drained >= mark or core.failure is not None)
+        await self._connection._until(lambda: core.drained >= mark or core.failure is not None, what="stop()")
         core.check()
         core.give_back()
 

@@ -14,7 +14,7 @@ from ..addresses import split_host
 from ..books.asking import Steps
 from ..books.conversation import Conversation
 from ..books.known import KnownOfItself
-from ..books.patience import LOOK_S, SEND_TIMEOUT_S, Answering, checked
+from ..books.patience import LOOK_S, SEND_TIMEOUT_S, Answering, AnswerTime, checked
 from ..books.receiver import ReceiverCore
 from ..books.reconnect import OFF, Reconnecting, Search
 from ..books.sender import SenderCore
@@ -26,6 +26,9 @@ from ..sync.socket_thread import CLOSE_S, WAITING_BYTES, tune
 
 PATIENCE_MS = 10_000
 """How long a broker is asked to bear this client's silence: an application may keep its event loop busy for a while."""
+
+
+OTHER_LOOP = "a connection belongs to the event loop that it was made in: connect anew in this one"
 
 
 class _Protocol(asyncio.Protocol):
@@ -123,12 +126,18 @@ class AsyncDriver(KnownOfItself, AsyncMessageMoves, AsyncPatterns):
         except MantaError:
             connection._protocol.transport.close()
             raise
+        except BaseException:  # it was cancelled, say: nobody is going to have this connection
+            conversation.farewell()
+            connection._protocol.transport.abort()
+            raise
         connection._start_beat()
         return connection
 
     # ---- driver
 
     def _write(self, data: bytes) -> None:
+        if self._loop.is_closed():  # its socket would take this all the same, and nobody hear the answer
+            raise NotAllowed(OTHER_LOOP)
         self._protocol.transport.write(data)
 
     def _received(self, protocol: _Protocol, data: bytes) -> None:
@@ -263,21 +272,24 @@ class AsyncDriver(KnownOfItself, AsyncMessageMoves, AsyncPatterns):
                 if not future.done() and predicate():
                     future.set_result(None)
 
-    async def _until(self, predicate: Callable[[], bool], timeout: float | None = -1.0) -> bool:
+    async def _until(
+        self, predicate: Callable[[], bool], timeout: float | AnswerTime | None = AnswerTime.OWN, what: str = ""
+    ) -> bool:
         """Wait until `predicate` holds, checked after everything that comes in.
 
         Args:
-            timeout: seconds; None for ever; -1 the connection's own, whose end raises Timeout.
+            timeout: seconds; None for ever; or the connection's own, whose end raises Timeout.
+            what: then, to what an answer is awaited, for the reader.
 
         Returns:
             False when `timeout` ended the wait.
         """
         if predicate():
             return True
-        if timeout != -1.0:
+        if timeout is not AnswerTime.OWN:
             return await self._wait(predicate, timeout)
         conversation = self._conversation
-        answering = Answering(self.timeout, conversation.limit_s, self._loop.time())
+        answering = Answering(self.timeout, conversation.limit_s, self._loop.time(), what)
         while True:
             greetings = conversation.greetings
             if await self._wait(predicate, answering.slice_s(self._loop.time())):
@@ -288,7 +300,7 @@ class AsyncDriver(KnownOfItself, AsyncMessageMoves, AsyncPatterns):
 
     def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self._loop:
-            raise NotAllowed("a connection belongs to the event loop that it was made in: connect anew in this one")
+            raise NotAllowed(OTHER_LOOP)
 
     async def _wait(self, predicate: Callable[[], bool], timeout: float | None) -> bool:
         self._check_loop()
@@ -344,12 +356,13 @@ class AsyncDriver(KnownOfItself, AsyncMessageMoves, AsyncPatterns):
             link.waiters -= 1
 
     async def _ask(self, ask: _Ask[T]) -> T:
+        self._check_loop()
         conversation = self._conversation
         if ask.needs is not None:
             conversation.abilities.require(ask.needs)
         number = conversation.command(ask.name, ask.arguments)
         try:
-            await self._until(lambda: conversation.replied(number))
+            await self._until(lambda: conversation.replied(number), what=ask.name)
             value = conversation.result(number)
         finally:
             conversation.forget(number)

@@ -426,10 +426,12 @@ class Conversation:
         self.write(Detach(handle))
 
     def abandon(self, handle: int) -> None:
-        """Nobody waits for this attach any more: another broker is not asked for it."""
-        if self._attaching.get(handle) is None:
-            self._frames.pop(handle, None)
-            self._attaching.pop(handle, None)
+        """Nobody waits for this attach any more: another broker is not asked for it, and what the answer to it has
+        attached already is given up."""
+        answer = self._attaching.pop(handle, None)
+        self._frames.pop(handle, None)
+        if isinstance(answer, Attached) and self.online:
+            self.write(Detach(handle))
 
     def detach(self, handle: int) -> None:
         if self.failure is None and (handle in self._senders or handle in self._receivers):

@@ -4,6 +4,7 @@ caller, who looks now and then, and whenever it waits."""
 from __future__ import annotations
 
 import math
+from enum import Enum
 
 from ..errors import Invalid, Timeout, Unavailable
 
@@ -13,6 +14,12 @@ LOOK_S = 1.0
 """A caller that waits looks at least this often."""
 BLIND_S = 2.0
 """Time in which nobody looked for longer than this does not count: this program stood still, not the cluster."""
+
+
+class AnswerTime(Enum):
+    """In the place of a time-out."""
+
+    OWN = "the connection's own, for an answer: its end raises"
 
 
 def checked(limit_s: float | None) -> float | None:
@@ -100,9 +107,11 @@ class Patience:
 
 class Answering:
     """The wait for one answer of a broker: each has `timeout_s` for it, and all brokers that are tried one after the
-    other have `limit_s` together, if that is longer; None: for ever. `now` is on any clock that does not go back."""
+    other have `limit_s` together, if that is longer; None: for ever. `now` is on any clock that does not go back.
+    `what`: to what, as the command's name."""
 
-    def __init__(self, timeout_s: float, limit_s: float | None, now: float) -> None:
+    def __init__(self, timeout_s: float, limit_s: float | None, now: float, what: str = "") -> None:
+        self._to = f" to {what}" if what else ""
         self._timeout_s = timeout_s
         self._limit_s = None if limit_s is None else max(timeout_s, limit_s)
         self._begun = self._checked = now
@@ -126,11 +135,13 @@ class Answering:
         full = now - self._checked >= 0.99 * self._timeout_s
         self._checked = now
         if same and full:
-            text = f"the broker at {address} did not answer within {self._timeout_s:g} s; the outcome is unknown"
-            raise Timeout(text)
+            raise Timeout(
+                f"no answer{self._to} from the broker at {address} within {self._timeout_s:g} s; the outcome is "
+                "unknown: see `mantamq status`, and ask again"
+            )
         waited_s = now - self._begun
         if self._limit_s is not None and waited_s >= self._limit_s:
             raise Unavailable(
-                f"no broker has answered within {waited_s:.3g} s, the last one at {address}; the outcome is unknown: "
-                "see `mantamq status`, and ask again"
+                f"no answer{self._to} from any broker within {waited_s:.3g} s, the last one at {address}; the outcome "
+                "is unknown: see `mantamq status`, and ask again"
             )

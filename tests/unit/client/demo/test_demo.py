@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import queue
+import subprocess
 import tarfile
 import zipfile
 import zlib
@@ -221,3 +222,21 @@ def test_a_cluster_that_is_kept_says_where_its_page_is_at_the_end_of_a_line(
     lines = written.getvalue().splitlines()
     assert lines[-3].endswith(said) and lines[-2:] == ["", "stopping the cluster"]
     assert all(len(line) <= 80 for line in lines) and len(lines) == 3 + bool(page)
+
+
+@pytest.mark.parametrize("how", ["too late", "without a word"])
+def test_a_package_index_that_does_not_give_it_is_an_error_and_no_wait_for_ever(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """One that asks for a password asked a terminal that nobody saw."""
+
+    def run(command: list[str], **options: Any) -> Any:
+        assert "--no-input" in command and options["stdin"] == subprocess.DEVNULL and options["timeout"] > 0
+        if how == "too late":
+            raise subprocess.TimeoutExpired(command, options["timeout"])
+        return subprocess.CompletedProcess(command, 2, "", "")
+
+    monkeypatch.setenv("MANTAMQ_CACHE", str(tmp_path))
+    monkeypatch.setattr(flights.subprocess, "run", run)
+    with pytest.raises(RuntimeError, match=r"nothing came within|pip ended with 2"):
+        flights.csv_path()
