@@ -26,6 +26,9 @@ class CallLock(threading.Condition):
         super().__init__(threading.RLock())
         _all.add(self)
 
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
     @property
     def held(self) -> bool:
         """Whether this thread has it."""
@@ -37,7 +40,7 @@ class CallLock(threading.Condition):
                 "the connection is in the middle of another call of this thread: of a signal's handler, or a "
                 "finaliser, it takes close() only; let the handler set a flag, or raise, and call when that has ended"
             )
-        return super().__enter__()
+        return self.acquire()  # as its own `__enter__`, with a call less: each send comes by
 
 
 def _renew() -> None:
