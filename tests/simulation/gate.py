@@ -16,7 +16,6 @@ from . import (
     alerts,
     alternates,
     auto_deletes,
-    boxes,
     claims,
     closures,
     deaths,
@@ -35,7 +34,6 @@ from . import (
     made_names,
     memories,
     message_moves,
-    modifies,
     moves,
     mutants,
     mutants_actives,
@@ -92,6 +90,7 @@ from . import (
     patterns,
     policies,
     ranks,
+    rare_stories,
     redirects,
     relays,
     requests,
@@ -182,6 +181,7 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool | None]] = {
         for name, plant in module.ALL.items()
     },
 }
+PLANTED |= {name: (PLANTED[name][0], False) for name in rare_stories.WITHOUT_FAULTS}
 """Name -> (how to plant it, whether it is looked for among the stories with faults only; None: among all)."""
 
 
@@ -194,13 +194,6 @@ SMALL_WORLDS = {
 """Bugs that need logs which part are looked for in this story of `explore.py` first."""
 STATES = 100_000
 _SHORT = (workload, "OPERATIONS", 200)
-_JUDGED: list[tuple[ModuleType | type, str, Any]] = [
-    (kinds, "KINDS", 1.0),
-    (kinds, "LIMITS", ({"max_count": 20},)),
-    (kinds, "OTHERS", ({},)),
-    (kinds, "FLOWS", ({"flow_stop_count": 3},)),
-    (faults, "KINDS", faults.KINDS + ["replica"] * 12),
-]
 _SHARED: list[tuple[ModuleType | type, str, Any]] = [
     (kinds, "KINDS", 1.0),
     (kinds, "LIMITS", ({},)),
@@ -226,11 +219,6 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **{name: [(message_moves, "STORIES", 1.0), (delays, "STORIES", 1.0), *_TWICE] for name in mutants_mixed.ALL},
     **dict.fromkeys(mutants_deaths.ALL, _DYING),
     "who_comes_past_it_leaves_what_was_rejected": [(faults, "RATE", 0.15)],
-    "what_goes_to_the_alternate_holds_its_group": [
-        (faults, "DENSE", 0.0),
-        (faults, "RATE", 0.15),
-        (faults, "KINDS", faults.KINDS + faults.AWAY),
-    ],
     **dict.fromkeys(mutants_memory.ALL, _MEMORY),
     **dict.fromkeys(mutants_duplicates.ALL, _TWICE),
     **{name: [(auto_deletes, "STORIES", 1.0)] for name in mutants_auto_delete.ALL},
@@ -298,14 +286,6 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (faults, "KINDS", ["sequencer", "pause"]),
         (faults, "RATE", 0.2),
     ],
-    "an_update_lacks_what_is_consumed_meanwhile": [
-        (kinds, "KINDS", 1.0),
-        (kinds, "LIMITS", ({"max_size": 300},)),
-        (kinds, "OTHERS", ({"last_value_key": "c"},)),
-        (faults, "KINDS", faults.KINDS + ["broker"] * 6),
-    ],
-    "an_update_forgets_who_waits": _JUDGED,
-    "a_new_replica_is_asked_nothing": _JUDGED,
     "a_message_that_is_too_large_for_a_ring_comes_in": [
         (kinds, "KINDS", 1.0),
         (kinds, "LIMITS", ({"max_size": 120},)),
@@ -333,7 +313,6 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
         (relays, "SHARE", 1.0),
         (faults, "KINDS", faults.KINDS + ["broker"] * 12),
     ],
-    "notes_have_no_end": [(modifies, "SHARE", 1.0)],
     "last_batch_is_not_written_again": [(faults, "RATE", 0.2), (disk_faults, "KINDS", ["power"]), _SHORT],
     "only_the_last_broker_is_named": [
         (workload, "ALONE", 1.0),
@@ -352,12 +331,6 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     ],
     "given_up_beside_one_that_is_not_heard": [(faults, "KINDS", faults.BESIDE), (moves, "SHARE", 0.0)],
     "repeats_of_the_dead_are_done_again": [(faults, "KINDS", faults.KINDS + faults.OFTEN)],
-    "evict_returns_to_the_back": [(faults, "KINDS", faults.KINDS + ["broker"] * 12)],
-    "who_is_behind_is_never_given_up": [
-        (faults, "KINDS", faults.KINDS + ["slow"] * 6),
-        (faults, "SLOW_US", (12_000_000,)),
-        (faults, "SLOW_BATCH_US", (400_000,)),
-    ],
     "what_goes_back_unseen_is_told_as_lost": [
         (kinds, "KINDS", 1.0),
         (kinds, "LIMITS", ({"max_count": 3},)),
@@ -385,11 +358,6 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     "the_stamp_is_not_weighed": [(kinds, "STAMPED", 1.0)],
     **{name: [(alerts, "SHARE", 1.0)] for name in mutants_alerts.ALL},
     **{name: [(figures, "SHARE", 1.0)] for name in mutants_figures.ALL},
-    "settlements_on_their_way_are_not_waited_for": [
-        (workload, "ALONE", 1.0),
-        (boxes, "ALL_AT_ONCE", 0.2),
-        (workload, "CUT", 0.4),
-    ],
     "two_are_given_the_same_turns": [
         (kinds, "KINDS", 1.0),
         (kinds, "LIMITS", ({},)),
@@ -401,33 +369,17 @@ FOCUS: dict[str, list[tuple[ModuleType | type, str, Any]]] = {
     **{name: [(ranks, "STORIES", 1.0)] for name in mutants_ranks.ALL},
     **{name: [(no_locals, "STORIES", 1.0)] for name in mutants_no_local.ALL},
     **{name: [(actives, "STORIES", 1.0), (workload, "CUT", 0.2)] for name in mutants_actives.ALL},
+    **rare_stories.FOCUS,
 }
 """Bugs that need rare moments are looked for in stories with more of them: other shares than usual."""
 UNFOUND = frozenset(
     {
-        "a_broker_goes_on_as_if_it_had_no_say",
-        "a_claim_outlives_its_broker",
-        "a_new_replica_is_asked_nothing",
-        "a_ring_takes_back_more_than_it_holds",
-        "an_older_connection_takes_the_claim_back",
-        "an_update_forgets_who_waits",
-        "an_update_lacks_what_is_consumed_meanwhile",
-        "evict_returns_to_the_back",
         "lost_drop_report_stays_lost",
         "nobody_says_that_what_is_waited_for_is_deleted",
-        "notes_have_no_end",
         "orphans_stay",
-        "settlements_on_their_way_are_not_waited_for",
-        "the_alternate_of_an_alternate_is_not_asked",
-        "the_next_one_does_not_wait_for_what_was_held",
-        "the_reserve_is_spent_on_bodies",
-        "what_goes_to_the_alternate_holds_its_group",
-        "what_has_come_to_another_queue_fails_with_one_that_is_gone",
-        "what_is_behind_what_is_undeliverable_is_passed_over",
         "who_comes_back_goes_on_in_another_queue_of_the_name",
         "who_has_just_left_held_nothing",
         "who_is_back_in_part_is_not_counted",
-        "who_is_behind_is_never_given_up",
     }
 )
 """Bugs that were found, and have not been since stories have more in them: they need stories of their own. `make simulate`
