@@ -48,7 +48,7 @@ class Driver(KnownOfItself, MessageMoves, Patterns):
         self.address = address
         self.timeout = timeout
         self._lock = CallLock()
-        self._left: deque[int] = deque()  # links that were closed where nobody may wait for the broker
+        self._to_detach: deque[int] = deque()  # links that were closed where nobody may wait for the broker
         self._waiting = 0
         self._pid = os.getpid()
         self._wire: Wire = cast(Wire, None)
@@ -147,8 +147,8 @@ class Driver(KnownOfItself, MessageMoves, Patterns):
 
     def _tick(self) -> bool:
         with self._lock:
-            while self._left:
-                self._conversation.detach(self._left.popleft())
+            while self._to_detach:
+                self._conversation.detach(self._to_detach.popleft())
             self._conversation.look(time.monotonic())
         return self._conversation.tick()
 
@@ -333,11 +333,11 @@ class Driver(KnownOfItself, MessageMoves, Patterns):
                 steps.close()
                 self._lock.notify_all()  # others may wait for a step
 
-    def _leave(self, handle: int) -> None:
+    def _detach(self, handle: int) -> None:
         """End a link, and wait until it has ended, where somebody may wait: in the middle of a call, and in the thread
         that reads, nobody may."""
         if self._lock.held or self._wire.reading:
-            self._left.append(handle)
+            self._to_detach.append(handle)
             return
         conversation = self._conversation
         with self._lock:

@@ -548,7 +548,7 @@ class Sender:
                 self.sync()
         finally:
             self._closed = True
-            self._connection._leave(core.handle)
+            self._connection._detach(core.handle)
 
     def __enter__(self) -> Sender:
         return self
@@ -781,7 +781,7 @@ class Receiver:
         if not self._lock.held:  # else a generator is finalised that browses: it has settled nothing
             with self._lock:
                 self._core.flush()
-        self._connection._leave(self._core.handle)
+        self._connection._detach(self._core.handle)
 
     def __enter__(self) -> Receiver:
         return self
