@@ -144,13 +144,14 @@ class Client:
 @dataclass
 class SendingLink:
     """A sender. Attributes: own: the producer's number of each that was put, 0 for those that nobody counts; the sender's
-    own numbers begin at 1. by_key: it sends to an exchange that goes by the key."""
+    own numbers begin at 1. by_key: it sends to an exchange that goes by the key. capacity: the sender's."""
 
     id: str
     queue: str
     sender: Any
     own: list[int]
     by_key: bool = False
+    capacity: int = 0
 
 
 @dataclass
@@ -212,7 +213,7 @@ class Sending(Client):
             sender = session.sender(address, capacity, chance.choice(self.time_outs), chance.random() < 0.5)
         else:
             sender = session.sender(address, capacity, mandatory=chance.random() < 0.3)
-        link = SendingLink(self.name_link(), queue, sender, [0], address == queue + BY_KEY)
+        link = SendingLink(self.name_link(), queue, sender, [0], address == queue + BY_KEY, capacity)
         self.journal.write(
             "open", link=link.id, queue=queue, role="sender", broker=connection.broker, capacity=capacity
         )  # fmt: skip
@@ -279,18 +280,22 @@ class Sending(Client):
             try:
                 return call()
             except MantaError as error:
-                numbers: list[int] | None = getattr(error, "numbers", None)
-                if numbers is not None:
-                    outcome = UNKNOWN if isinstance(error, Unavailable) else FAILED
-                    if isinstance(error, ResourceLimitExceeded):
-                        outcome = REFUSED
-                    for at in range(0, len(numbers), 2):
-                        for number in range(numbers[at], numbers[at + 1] + 1):
-                            self._told[link.id, link.own[number]] = outcome
-                elif not isinstance(error, (TimeoutError, Full)):
-                    raise
+                self._note(link, error)
                 if time.monotonic() > until:
                     raise GivenUp(f"{link.id}: no completion for {PATIENCE_S:g} s") from error
+
+    def _note(self, link: SendingLink, error: MantaError) -> None:
+        """Note what an error says of earlier messages. Raises it where it ends the link."""
+        numbers: list[int] | None = getattr(error, "numbers", None)
+        if numbers is not None:
+            outcome = UNKNOWN if isinstance(error, Unavailable) else FAILED
+            if isinstance(error, ResourceLimitExceeded):
+                outcome = REFUSED
+            for at in range(0, len(numbers), 2):
+                for number in range(numbers[at], numbers[at + 1] + 1):
+                    self._told[link.id, link.own[number]] = outcome
+        elif not isinstance(error, (TimeoutError, Full)):
+            raise error
 
     def _conclude(self, outcome: str) -> None:
         """Log what is known of all open bursts, in runs."""

@@ -5,15 +5,20 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from mantamq.client import Connection
+from mantamq.client import Connection, MantaError
 from mantamq.client.errors import InUse
 
 from . import history_counts, kinds
 from .journal import Journal
-from .load import ANSWER_S, CHOICES, PATIENCE_S, Client, GivenUp, Receiving, Sending
+from .load import ANSWER_S, CHOICES, PATIENCE_S, Client, GivenUp, Receiving, Sending, SendingLink
 from .receiving import Hand
 
 LOOK_S = 0.1
+RESTS_S, ROUND_S = 3.0, 10.0
+"""For so long of every round all takers leave alone the queues that hold producers back: they fill, and do so for a while,
+however slow the machine is."""
+ONE_MORE_S = 0.2
+"""After so long without completion, and held back, a pusher sends another."""
 LEFT_DEAD = 5
 """So many dead letters are not redriven: what they say of themselves is seen when their queue is drained."""
 IN_VAIN = (0.25, "release"), (0.3, "reject"), (0.34, ""), (0.5, "modify")
@@ -101,7 +106,7 @@ class Taking(Receiving):
             hand.fetch(0.02)  # it shows that nothing comes
             if chance() < 0.3:
                 hand.start()
-        elif chance() < kind.taken:
+        elif chance() < kind.taken and not self._rests(kind):
             if not hand.capacity:
                 timeout_s = 0.05
             for _ in range(self.random.choice((1, 5, 50))):
@@ -117,6 +122,10 @@ class Taking(Receiving):
             self._settle(hand)
         if chance() < 0.5:
             hand.sync(PATIENCE_S, ANSWER_S, GivenUp)
+
+    def _rests(self, kind: kinds.Kind) -> bool:
+        """Whether all takers leave queues of the kind alone now, by the clock that they share."""
+        return kind.stop > 0 and not self.draining.is_set() and time.monotonic() % ROUND_S < RESTS_S
 
     def _choices(self, hand: Hand) -> tuple[tuple[float, str], ...]:
         kind = kinds.KINDS[kinds.name(hand.queue)]
@@ -137,6 +146,24 @@ class Pushing(Sending):
 
     def _capacity(self) -> int:
         return self.random.choice((5, 5, 10, 10, 15, 15, 30, 1000))
+
+    def _complete(self, link: SendingLink) -> None:
+        """Wait for completions. Held back, it sends on, one at a time, as far as its capacity goes: that is what shows
+        whether completions are withheld."""
+        room = link.capacity - sum(b.last - b.first + 1 for b in self._open if b.link is link)
+        while room > 0 and not self._completed(link):
+            self._send(link, 1)
+            room -= 1
+        super()._complete(link)
+
+    def _completed(self, link: SendingLink) -> bool:
+        """Wait a little; whether it is no use to send on, since all has completed, or something else is the matter."""
+        try:
+            link.sender.sync(timeout=ONE_MORE_S)
+        except MantaError as error:
+            self._note(link, error)
+            return not link.sender.blocked
+        return True
 
 
 class Operating(Client):
