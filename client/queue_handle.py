@@ -41,8 +41,8 @@ _connections: dict[tuple[Any, str], Connection] = {}
 _unnamed: list[tuple[Connection, str]] = []
 """Queues without a name that were made here: they go with this process, as Ray's do with whoever made them."""
 _lock = threading.Lock()
-
-
+_opening: dict[tuple[Any, str], threading.Lock] = {}
+"""Who opens a connection has its lock: a cluster that does not answer holds up no handle of another."""
 _handles: weakref.WeakSet[Queue] = weakref.WeakSet()
 _async_connections: dict[tuple[Any, Any, str], asyncio.Task[AsyncConnection]] = {}
 
@@ -52,6 +52,7 @@ def _forget() -> None:
     global _lock
     _lock = threading.Lock()
     _connections.clear()
+    _opening.clear()
     _unnamed.clear()
     _async_connections.clear()
     for handle in list(_handles):  # a thread of the parent may have been opening one
@@ -99,11 +100,15 @@ def _connection(addresses: tuple[str, ...] | None, token: str) -> Connection:
     """This process's connection to a cluster."""
     key = (addresses, token)
     with _lock:
+        opening = _opening.setdefault(key, threading.Lock())
+    with opening:
         connection = _connections.get(key)
         found = _elsewhere(connection, token) if connection is not None and addresses is None else None
         if connection is None or connection.failed or found is not None:
-            first = not _connections
-            connection = _connections[key] = connect(*(found or _where(addresses, token)))
+            connection = connect(*(found or _where(addresses, token)))
+            with _lock:
+                first = not _connections
+                _connections[key] = connection
             if first:
                 atexit.register(_close_all)  # after what `connect` has registered, so that this comes before it
         return connection

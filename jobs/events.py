@@ -25,6 +25,8 @@ _SPARK_TYPES = {"int64": "bigint", "int32": "int", "string": "string", "bool": "
 DDL = ", ".join(f"`{name}` {_SPARK_TYPES[kind]} not null" for name, kind in TYPES.items())
 """The table's schema as Spark says it."""
 _HADOOP_SCHEMES = {"s3": "s3a", "file": "file", "local": "file", "gcs": "gs"}
+FETCH_S = 30.0
+"""How long Ray may take to bring the newest events here."""
 STARTING_S = 0.2
 """A tap that is just starting is asked again after this time."""
 SUPERVISOR_NAME = "manta/supervisor"
@@ -156,6 +158,26 @@ def live_tail(namespace: str = "mantamq", timeout_s: float = 10.0) -> Tail | Non
         time.sleep(STARTING_S)
 
 
+def fetched(blocks: list[Any], timeout_s: float = FETCH_S) -> list[Any]:
+    """The blocks of a tail as bytes, brought here by Ray where they are not.
+
+    Raises:
+        LocalError: they do not come in time.
+    """
+    if not blocks or isinstance(blocks[0], bytes):
+        return blocks
+    import ray
+    from ray.exceptions import GetTimeoutError
+
+    try:
+        return ray.get(blocks, timeout=timeout_s)
+    except GetTimeoutError:
+        raise LocalError(
+            f"the newest events are on hosts from which none has come within {timeout_s:g} s: let Ray's object "
+            "managers through between those hosts and this one, or leave --live out"
+        ) from None
+
+
 def _keeps_events(namespace: str, timeout_s: float) -> bool:
     """Whether there is a cluster that is to have a tap. A supervisor that does not say so now is being replaced."""
     import ray
@@ -204,10 +226,7 @@ def _from_bytes(session: Session, blocks: list[Any]) -> DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if blocks and not isinstance(blocks[0], bytes):
-        import ray
-
-        blocks = ray.get(blocks)
+    blocks = fetched(blocks)
     path = session.folder / f"tail-{uuid.uuid4().hex}.parquet"
     table = pa.concat_tables([from_ipc(block) for block in blocks]) if blocks else SCHEMA.empty_table()
     pq.write_table(table, path, compression="none", use_dictionary=True)

@@ -396,7 +396,7 @@ def _check(files: Files, folder: str, broker: str, cluster: str, recover: bool) 
 
 
 def _check_cluster(folder: str, found: StoreIdentity, cluster: str) -> None:
-    if found.cluster != cluster and not found.counts_as_empty:
+    if found.cluster not in ("", cluster) and not found.counts_as_empty:
         text = (
             f"{folder} belongs to the cluster {found.cluster}, not to {cluster}: name the directory of this cluster, "
             "or an empty one"

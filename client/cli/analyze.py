@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 LOOK_S = 1.0
 """From one look for new events to the next."""
-FETCH_S = 30.0
-"""How long Ray may take to bring the newest events here."""
 TOP = 20
 """Rows of a table on the terminal; the others are counted."""
 events_app = typer.Typer(help="The event table as a file.", no_args_is_help=True)
@@ -256,16 +254,7 @@ def _tail(address: str, namespace: str, live: bool, fetch: bool = False) -> Tail
             "--live"
         )
     if fetch:
-        import ray
-        from ray.exceptions import GetTimeoutError
-
-        try:
-            tail = tail._replace(blocks=ray.get(tail.blocks, timeout=FETCH_S))
-        except GetTimeoutError:
-            raise LocalError(
-                f"the newest events are on hosts from which none has come within {FETCH_S:g} s: let Ray's object "
-                "managers through between those hosts and this one, or leave --live out"
-            ) from None
+        tail = tail._replace(blocks=events.fetched(tail.blocks))
     return tail
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Annotated, Any, NamedTuple, Protocol
 
 import typer
@@ -19,7 +19,8 @@ from ...protocol.errors import LocalError
 from ...protocol.status.cluster import ClusterStatus
 from ..errors import MantaError
 from ..sync.sync import Connection, connect
-from .console import addresses, connection, out, seen
+from .asking import StatusAsker
+from .console import addresses, connection, out
 
 Every = Annotated[float, typer.Option("--every", min=0.1, help="seconds from look to look")]
 Once = Annotated[bool, typer.Option("--once", help="once, after the two looks that rates need")]
@@ -113,21 +114,20 @@ def looking(
     Raises:
         LocalError, MantaError: there is none, and what to do.
     """
-    if not broker and (address or namespace):  # not the one that is remembered, maybe
-        broker = ",".join(seen(address, namespace, token).members.values())
-        if not broker:
-            raise LocalError("no broker of the cluster takes clients now: `mantamq status` says why")
     known = bool(address or namespace) or not broker
-    looks = ClusterLooks(
-        connection(broker, token, reconnect_s=SEEK_S),
-        lambda: connect(addresses(broker), token, timeout=SEEK_S, reconnect_s=SEEK_S),
-        (lambda: seen(address, namespace, token)) if known else None,
-        parts,
-    )
-    try:
-        yield looks
-    finally:
-        looks.close()
+    with closing(StatusAsker(address, namespace, token)) as status:
+        if not broker and (address or namespace):  # not the one that is remembered, maybe
+            broker = ",".join(status().members.values())
+            if not broker:
+                raise LocalError("no broker of the cluster takes clients now: `mantamq status` says why")
+        looks = ClusterLooks(
+            connection(broker, token, reconnect_s=SEEK_S),
+            lambda: connect(addresses(broker), token, timeout=SEEK_S, reconnect_s=SEEK_S),
+            status if known else None,
+            parts,
+        )
+        with closing(looks):
+            yield looks
 
 
 def follow(looks: ClusterLooks, page: Page, how: HowShown) -> None:

@@ -139,6 +139,14 @@ def test_a_store_that_was_made_and_never_written_to_counts_as_empty():
     refused(files, lambda: open_store(files, "/data", "b1", cluster="c1"), "not-our-store", "belongs to the cluster c2")
 
 
+def test_a_store_that_names_no_cluster_is_that_of_whichever_takes_it():
+    files = used(SimulatedFiles())
+    store = open_store(files, "/data", "b1")
+    store._change(status=StoreState.DIRTY, cluster="")
+    store.release()
+    assert look_at_store(files, "/data", "b1", cluster="c2").cluster == ""
+
+
 def test_a_store_that_is_closed_is_closed_again_without_harm():
     """A supervisor that dies in the middle of a stop has a successor, which begins the stop anew."""
     files = used(SimulatedFiles())

@@ -11,7 +11,7 @@ import time
 
 import pytest
 from fake_broker import FakeBroker
-from mantamq.client import Deleted, Empty, Full, NotFound, Queue, queue_handle
+from mantamq.client import Connection, Deleted, Empty, Full, NotFound, Queue, connect, queue_handle
 
 
 @pytest.fixture
@@ -253,3 +253,28 @@ async def test_what_is_caught_as_rays_is_caught_as_ours(broker, handle):
     with pytest.raises(ValueError):
         handle.put(1, timeout=-1)
     handle.put(1, block=False, timeout=-1)  # not looked at, as Ray does not
+
+
+def test_a_cluster_that_does_not_answer_holds_up_no_handle_of_another(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+):
+    begun, over = threading.Event(), threading.Event()
+
+    def slow(addresses: list[str], token: str) -> Connection:
+        if addresses == ["silent:1"]:
+            begun.set()
+            assert over.wait(60)
+        return connect(broker.address, token)
+
+    monkeypatch.setattr(queue_handle, "connect", slow)
+    opening = threading.Thread(target=Queue, args=("orders",), kwargs={"address": "silent:1"})
+    opening.start()
+    assert begun.wait(60)
+    other = threading.Thread(target=Queue, args=("orders",), kwargs={"address": broker.address})
+    other.start()
+    other.join(30)
+    held_up = other.is_alive()
+    over.set()
+    for thread in (opening, other):
+        thread.join(60)
+    assert not held_up

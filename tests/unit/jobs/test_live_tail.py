@@ -10,7 +10,7 @@ import ray
 from mantamq.jobs import events
 from mantamq.protocol.capture.event_table import TAP_NAME, Tail
 from mantamq.protocol.errors import LocalError
-from ray.exceptions import ActorDiedError, RayTaskError
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayTaskError
 
 
 class Starting(RayTaskError, LocalError):
@@ -73,3 +73,14 @@ def test_what_does_not_pass_is_said_at_once(answers: list[Any]) -> None:
     answers.append(RayTaskError("tail", "broken", ValueError()))
     with pytest.raises(LocalError, match="RayTaskError"):
         events.live_tail(timeout_s=60)
+
+
+def test_blocks_that_do_not_come_are_waited_for_for_a_time(monkeypatch: pytest.MonkeyPatch):
+    def get(blocks: list[object], timeout: float) -> list[bytes]:
+        assert timeout == 0.5
+        raise GetTimeoutError
+
+    monkeypatch.setattr(ray, "get", get)
+    assert events.fetched([]) == [] and events.fetched([b"here"]) == [b"here"]
+    with pytest.raises(LocalError, match=r"within 0\.5 s: let Ray's object managers through"):
+        events.fetched([object()], timeout_s=0.5)

@@ -280,7 +280,18 @@ def test_a_cluster_that_is_named_by_its_ray_is_the_one_that_is_shown(
     run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, broker: FakeBroker
 ):
     known = replace(report(actors()), members={"b1": broker.address})
-    monkeypatch.setattr(live, "seen", lambda address, namespace, token: known)
+
+    class Told:
+        def __init__(self, *words: str) -> None:
+            assert words == ("", "mine", "")
+
+        def __call__(self) -> ClusterStatus:
+            return known
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(live, "StatusAsker", Told)
     ran = run("top", "--once", "--json", "--namespace", "mine", meanwhile=[nothing], at=False)
     assert ran.code == 0 and json.loads(ran.out)["healthy"] is True
     known.members = {}
