@@ -116,13 +116,19 @@ def looking(
     """
     known = bool(address or namespace) or not broker
     with closing(StatusAsker(address, namespace, token)) as status:
-        if not broker and (address or namespace):  # not the one that is remembered, maybe
-            broker = ",".join(status().members.values())
-            if not broker:
+
+        def members() -> str:
+            found = ",".join(status().members.values())
+            if not found:
                 raise LocalError("no broker of the cluster takes clients now: `mantamq status` says why")
+            return found
+
+        if not broker and (address or namespace):  # not the one that is remembered, maybe
+            broker = members()
         looks = ClusterLooks(
             connection(broker, token, reconnect_s=SEEK_S),
-            lambda: connect(addresses(broker), token, timeout=SEEK_S, reconnect_s=SEEK_S),
+            # Without addresses `connect` would look for a Ray, and join it.
+            lambda: connect(addresses(broker) or members(), token, timeout=SEEK_S, reconnect_s=SEEK_S),
             status if known else None,
             parts,
         )
