@@ -19,7 +19,7 @@ from contextlib import suppress
 from ...protocol.errors import LocalError
 from ...protocol.status.cluster import ClusterStatus
 from ..errors import MantaError
-from .console import leave_ray, seen
+from .console import leave_ray, need, seen
 
 STARTS_S = 25.0
 """How long the first answer of a process may take: it starts, and joins Ray."""
@@ -85,6 +85,7 @@ class StatusAsker:
         process.wait()
 
     def _start(self) -> subprocess.Popen[bytes]:
+        need("", "ray")  # which the process would say to nobody
         self.close()
         self._begun, self._asked_s, self._said = False, None, b""
         self._process = subprocess.Popen(

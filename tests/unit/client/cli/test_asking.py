@@ -141,3 +141,25 @@ def test_a_token_is_in_no_command_line():
     with closing(StatusAsker("", "", "secret", that(script))) as status:
         status()
     assert "secret" not in " ".join(StatusAsker("", "", "secret")._words)
+
+
+def test_the_process_answers_what_it_sees_and_ends_with_the_questions():
+    """What Ray prints is no answer."""
+    assert StatusAsker("host:1", "mine", "")._words[1:] == ["-m", "mantamq.client.cli.asking", "host:1", "mine"]
+    script = """
+from mantamq.client.cli import asking
+from mantamq.protocol.errors import LocalError
+def seen(*words):
+    print("noise", flush=True)
+    raise LocalError(" ".join(words))
+asking.seen = seen
+asking.main("host:1", "mine")
+"""
+    with closing(StatusAsker("", "", "secret", [sys.executable, "-c", script])) as status:
+        for _ in range(2):
+            with pytest.raises(LocalError, match=r"^host:1 mine secret$"):
+                status()
+        process = status._process
+        assert process is not None and process.stdin is not None
+        process.stdin.close()
+        assert process.wait(LONG_S) == 0
